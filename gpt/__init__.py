@@ -1,0 +1,1 @@
+"""A decoder-only Transformer built only from the operations of `autodiff`."""
