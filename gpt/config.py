@@ -1,4 +1,4 @@
-"""The configuration of a model: one description for the GPT-2 and the Llama family, checked before any array exists.
+"""The configuration of a model: one description for the GPT-2 and the Llama family, checked before arrays exist.
 
 Field names are nanoGPT's where it has one. A `GPTConfig` that was constructed is valid: every later module may rely on it.
 """
@@ -175,7 +175,7 @@ class GPTConfig:
             ("entries in a table of positions", self.block_size * self.n_embd),
         ):
             if elements > MAX_ELEMENTS:
-                raise ValueError(f"{sizes} make {elements:,} {what}; at most {MAX_ELEMENTS:,} are allowed: reduce a size")
+                raise ValueError(f"{sizes} make {elements:,} {what}; reduce a size, at most {MAX_ELEMENTS:,} fit")
 
     def _check_fit(self) -> None:
         """Refuse fields that contradict each other."""

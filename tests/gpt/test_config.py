@@ -162,11 +162,10 @@ def test_an_invalid_field_gives_one_clear_line(changes, words):
 
 
 def test_numbers_of_numpy_and_whole_numbers_for_floats_are_accepted():
-    config = preset("nano", dropout=0, rope_theta=500_000, n_layer=np.int64(2), tied=np.True_, dtype=np.float64)
-    assert (config.dropout, config.rope_theta, config.n_layer, config.tied, config.dtype) == (0, 5e5, 2, True, "float64")
-    assert [type(getattr(config, name)) for name in ("dropout", "rope_theta", "n_layer", "tied")] == [
-        float, float, int, bool,
-    ]
+    changes = {"dropout": 0, "rope_theta": 500_000, "n_layer": np.int64(2), "tied": np.True_, "dtype": np.float64}
+    values = [getattr(preset("nano", **changes), name) for name in changes]
+    assert values == [0.0, 500_000.0, 2, True, "float64"]
+    assert [type(value) for value in values] == [float, float, int, bool, str]
 
 
 def test_unknown_names_are_answered_with_the_nearest():
