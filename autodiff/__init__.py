@@ -1,0 +1,21 @@
+"""Reverse-mode automatic differentiation on NumPy.
+
+Build tensors, compute with operators and NumPy's functions, call ``backward()``::
+
+    >>> import numpy as np
+    >>> from autodiff import Tensor
+    >>> x = Tensor([0.5, 1.0], requires_grad=True)
+    >>> np.tanh(x).sum().backward()
+    >>> x.grad.round(4)
+    array([0.7864, 0.42  ])
+"""
+
+from . import functional
+from .differentiate import gradients
+from .modes import decompose, no_grad, scope
+from .op import op, save
+from .tensor import Tensor, as_tensor
+
+__version__ = "0.1.0"
+
+__all__ = ["Tensor", "as_tensor", "decompose", "functional", "gradients", "no_grad", "op", "save", "scope"]

@@ -1,0 +1,249 @@
+"""The backward sweep: from the outputs' cotangents to those of the leaves, in one pass over the graph.
+
+Nodes are collected with an explicit stack, sorted by creation number and visited from the youngest to the oldest, so
+every node is visited once, after all its consumers; nothing is recursive. Cotangents live in a table of this one call.
+
+What rules may rely on stands here and only here: results are checked, cast to the argument's dtype, summed back over
+broadcast axes, and added up. A contribution is borrowed as it arrives (a rule may return its own ``g`` for two
+arguments); the second one makes a sum that the table owns, later ones are added to it in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .node import RELEASED, Array, Leaf, Node, Rule, Vertex
+
+__all__ = ["Watch", "sweep"]
+
+Watch: TypeAlias = Callable[[Node, str, Array, Array], None]
+"""Called with (node, argument, contribution, sum so far) for every contribution that a rule makes."""
+
+Lift: TypeAlias = Callable[[Node], Any]
+
+
+def sweep(
+    roots: Sequence[tuple[Vertex, Array]],
+    targets: Collection[Vertex] | None = None,
+    *,
+    retain_graph: bool = False,
+    lift: Lift | None = None,
+    watch: Watch | None = None,
+) -> dict[Vertex, Array]:
+    """Pull cotangents back from some outputs.
+
+    Parameters
+    ----------
+    roots : sequence of (vertex, cotangent)
+        The outputs. Cotangents have the vertex's shape and dtype, and are never written to.
+    targets : collection of vertices, optional
+        Visit only what lies between the roots and these. By default, all leaves that require a gradient.
+    retain_graph : bool
+        Keep the saved values; otherwise each node's are released as soon as its rules have run.
+    lift : callable, optional
+        Turns a node into a view of it whose saved values are recorded tensors: the sweep is then recorded itself.
+    watch : callable, optional
+        Sees every contribution.
+
+    Returns
+    -------
+    dict
+        Cotangents of the leaves or targets that were reached, and of nodes whose gradient is retained. The arrays may
+        be shared with each other, with the roots' cotangents and with saved values: copy before keeping one.
+
+    Raises
+    ------
+    RuntimeError
+        Where a node's saved values are released, or changed since they were saved.
+    ValueError, TypeError
+        Where a rule returns what it must not.
+    """
+    table: dict[Vertex, Array] = {}
+    owned: set[Vertex] = set()
+    results: dict[Vertex, Array] = {}
+    nodes, wanted = _order([vertex for vertex, _ in roots], targets)
+    for vertex, cotangent in roots:
+        _add(table, owned, vertex, cotangent)
+
+    while nodes:
+        node = nodes.pop()
+        g = table.pop(node, None)
+        if g is None:  # no cotangent arrived: a sibling output of a node with several was the only one used
+            continue
+        if node.tensor is not None or (targets is not None and node in targets):
+            results[node] = g
+        _check_unchanged(node)
+        if type(g) is list:
+            g = _fill_missing(g, node)
+        view = node if lift is None else lift(node)
+        for rule, needs in node.plan.rules:
+            try:
+                answer = rule.run(view, g, needs)
+            except Exception as error:
+                error.add_note(f"in the VJP rule of {_describe(node, rule)}")
+                raise
+            for i, contribution in _pairs(node, rule, needs, answer) if rule.several else ((rule.arguments[0], answer),):
+                parent = node.parents[i]
+                if parent is None or (wanted is not None and parent not in wanted):
+                    continue
+                if type(contribution) is Pick:
+                    _add_pick(table, parent, contribution)
+                    continue
+                if (
+                    type(contribution) is not np.ndarray
+                    or contribution.shape != parent.shape
+                    or contribution.dtype is not parent.dtype
+                ):
+                    contribution = _fit(contribution, parent, node, rule, i, g)
+                _add(table, owned, parent, contribution)
+                if watch is not None:
+                    watch(node, node.op.argument_name(i), contribution, table[parent])
+        if not retain_graph:
+            node.inputs, node.out, node.extra = RELEASED, None, None
+
+    results.update(table)  # what is left are leaves
+    return results
+
+
+class Pick(tuple[int, int, Any]):
+    """The cotangent of one output among several: (index, count, cotangent), on its way to the node that made them."""
+
+    __slots__ = ()
+
+
+def _order(roots: list[Vertex], targets: Collection[Vertex] | None) -> tuple[list[Node], set[Vertex] | None]:
+    """Return the nodes to visit, oldest first, and, if there are targets, the vertices that lead to one."""
+    seen: set[Vertex] = set(roots)
+    stack = [vertex for vertex in seen if type(vertex) is Node]
+    nodes: list[Node] = []
+    while stack:
+        node = stack.pop()
+        if node.inputs is RELEASED:
+            raise RuntimeError(
+                f"backward a second time through {node.op.name!r} (node {node.number}): the values saved for it were "
+                f"released by the first backward. Pass retain_graph=True to that one; or, if a value is carried from one "
+                f"step to the next, cut it off with .detach()"
+            )
+        nodes.append(node)
+        for parent in node.parents:
+            if parent is not None and parent.requires_grad and parent not in seen:
+                seen.add(parent)
+                if type(parent) is Node:
+                    stack.append(parent)
+    nodes.sort(key=_number)
+    if targets is None:
+        return nodes, None
+    wanted = set(targets)
+    for node in nodes:
+        if any(parent in wanted for parent in node.parents):
+            wanted.add(node)
+    return [node for node in nodes if node in wanted], wanted
+
+
+def _number(node: Node) -> int:
+    return node.number
+
+
+def _add(table: dict[Vertex, Array], owned: set[Vertex], vertex: Vertex, contribution: Array) -> None:
+    """Add a contribution to a vertex's cotangent, in place only where the table owns the sum."""
+    before = table.get(vertex)
+    if before is None:
+        table[vertex] = contribution
+    elif vertex in owned:
+        before += contribution
+    else:
+        total = table[vertex] = before + contribution
+        if type(total) is np.ndarray:  # scalars are immutable, and a recorded sum must not be changed
+            owned.add(vertex)
+
+
+def _add_pick(table: dict[Vertex, Array], parent: Vertex, pick: Pick) -> None:
+    index, count, cotangent = pick
+    cotangents = table.setdefault(parent, [None] * count)
+    before = cotangents[index]
+    cotangents[index] = cotangent if before is None else before + cotangent
+
+
+def _fill_missing(cotangents: list[Array | None], node: Node) -> list[Array]:
+    """Give the outputs that no one used a cotangent of zeros."""
+    return [
+        np.zeros(shape, dtype) if g is None else g
+        for g, shape, dtype in zip(cotangents, node.shape, node.dtype, strict=True)
+    ]
+
+
+def _pairs(node: Node, rule: Rule, needs: tuple[bool, ...], answer: Any) -> list[tuple[int, Array]]:
+    """Match the tuple that a rule for several arguments returned with the arguments that need it."""
+    arguments = range(len(needs)) if node.op.signature.variadic else rule.arguments
+    if type(answer) is not tuple or len(answer) != len(needs):
+        given = f"a tuple of {len(answer)}" if type(answer) is tuple else f"a {type(answer).__name__}"
+        raise TypeError(
+            f"the VJP rule of {_describe(node, rule)} returned {given}, instead of a tuple of {len(needs)} cotangents"
+        )
+    return [(i, part) for i, part, needed in zip(arguments, answer, needs, strict=True) if needed]
+
+
+def _fit(contribution: Array, parent: Vertex, node: Node, rule: Rule, i: int, g: Array) -> Array:
+    """Check a rule's result, sum it back to the argument's shape where the op broadcasts, and cast its dtype."""
+    where = f"the VJP rule of {node.op.name!r} for argument {node.op.argument_name(i)!r}"
+    if contribution is None:
+        raise TypeError(
+            f"{where} returned None, but the argument requires a gradient; declare an argument that has none "
+            f"with {node.op.name}.nondiff(...)"
+        )
+    if not hasattr(contribution, "dtype"):
+        contribution = np.asarray(contribution)
+    shape: tuple[int, ...] = contribution.shape
+    if shape != parent.shape:
+        if not _may_sum(node, shape, parent.shape, g):
+            raise ValueError(f"{where} returned the shape {shape}, but the argument has the shape {parent.shape}")
+        contribution = _sum_to(contribution, parent.shape)
+    if contribution.dtype != parent.dtype:
+        if contribution.dtype.kind not in "fiub":
+            raise TypeError(f"{where} returned the dtype {contribution.dtype}, the argument has {parent.dtype}")
+        contribution = contribution.astype(parent.dtype)
+    return contribution
+
+
+def _may_sum(node: Node, shape: tuple[int, ...], to: tuple[int, ...], g: Array) -> bool:
+    """Whether a result may be summed back: it has the output's axes, of which the op broadcasts these."""
+    if node.op.elementwise:
+        return shape == np.shape(g)
+    return node.op.batched and len(to) >= 2 and shape[-2:] == to[-2:]
+
+
+def _sum_to(g: Array, shape: tuple[int, ...]) -> Array:
+    """Sum over the axes along which an argument of this shape was broadcast: the VJP of broadcasting."""
+    lead = len(g.shape) - len(shape)
+    axes = tuple(range(lead)) + tuple(
+        lead + axis for axis, side in enumerate(shape) if side == 1 and g.shape[lead + axis] != 1
+    )
+    if lead < 0 or any(side not in (1, g.shape[lead + axis]) for axis, side in enumerate(shape)):
+        raise ValueError(f"a cotangent of shape {g.shape} cannot be summed to the shape {shape} of the argument")
+    return np.reshape(np.sum(g, axis=axes, keepdims=True), shape)
+
+
+def _check_unchanged(node: Node) -> None:
+    """Refuse a saved argument whose data were written to after the node was made."""
+    if node.plan.keep is None:
+        return
+    for i, kept in enumerate(node.plan.keep):
+        parent = node.parents[i] if kept else None
+        if parent is None:
+            continue
+        leaf = parent.source or (parent if type(parent) is Leaf else None)
+        if leaf is not None and leaf.number > node.number:
+            raise RuntimeError(
+                f"the data of argument {node.op.argument_name(i)!r} of {node.op.name!r} (node {node.number}) were changed "
+                f"after they had been saved for the backward pass. Run backward before changing them, or compute with a "
+                f"copy: Tensor(x.data)"
+            )
+
+
+def _describe(node: Node, rule: Rule) -> str:
+    names = ", ".join(repr(node.op.signature.arguments[i]) for i in rule.arguments)
+    return f"{node.op.name!r} for {names} (node {node.number}{', in ' + node.scope if node.scope else ''})"
+

@@ -1,0 +1,122 @@
+"""Gradients as a function, and as something that can be differentiated again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from . import modes
+from .backward import sweep
+from .node import Node
+from .tensor import Tensor, start, wrap
+
+__all__ = ["gradients"]
+
+
+class _Lifted:
+    """A node's saved values as recorded tensors: what its rules see when the backward pass is recorded."""
+
+    __slots__ = ("extra", "inputs", "out", "settings")
+
+    def __init__(self, node: Node) -> None:
+        op = node.op
+        derived = [name for name, value in (node.extra or {}).items() if _has_floats(value)]
+        if op.decomposed is not None:
+            raise RuntimeError(
+                f"{op.name!r} is a fused op, whose rule cannot be differentiated again: compute the function under "
+                f"`with ad.decompose():` to record its primitives"
+            )
+        if derived or isinstance(node.out, tuple):
+            what = f"saved {derived}, computed from its inputs" if derived else "several outputs"
+            raise RuntimeError(
+                f"{op.name!r} is once-differentiable: its rule uses {what}, whose own derivative is not recorded. Give "
+                f"it a decomposition and compute under `with ad.decompose():`"
+            )
+        self.extra, self.settings = node.extra, node.settings
+        self.out = None if node.out is None else wrap(node.out, node)
+        self.inputs = node.inputs and tuple(
+            wrap(value, parent) if parent is not None and parent.requires_grad and value is not None else value
+            for value, parent in zip(node.inputs, node.parents, strict=True)
+        )
+
+
+def _has_floats(value: Any) -> bool:
+    return isinstance(value, float) or getattr(getattr(value, "dtype", None), "kind", "") == "f"
+
+
+@overload
+def gradients(
+    outputs: Tensor | Sequence[Tensor], inputs: Tensor, cotangents: Any = None, create_graph: bool = False
+) -> Tensor: ...
+@overload
+def gradients(
+    outputs: Tensor | Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Any = None, create_graph: bool = False
+) -> tuple[Tensor, ...]: ...
+def gradients(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    cotangents: Any = None,
+    create_graph: bool = False,
+) -> Tensor | tuple[Tensor, ...]:
+    """Compute the gradients of outputs with respect to inputs; write nothing to any tensor.
+
+    Parameters
+    ----------
+    outputs : Tensor or sequence of Tensor
+        What to differentiate. The gradients of several are added up.
+    inputs : Tensor or sequence of Tensor
+        With respect to what: leaves or results. Only the part of the graph between the two is visited, and it keeps
+        its saved values.
+    cotangents : array_like or Tensor, or sequence of them, optional
+        One for each output, of its shape; may be left out for outputs of one element.
+    create_graph : bool
+        Record this computation too, so that its results can be differentiated. The fused ops on the way must have been
+        recorded under ``decompose()``.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        One for each input, of its shape and dtype; zeros for one that the outputs do not depend on.
+
+    Raises
+    ------
+    RuntimeError
+        If an output or input requires no gradient; under ``create_graph``, at a node whose rule cannot be
+        differentiated.
+    ValueError
+        If a cotangent is missing or has the wrong shape.
+
+    Examples
+    --------
+    >>> import autodiff as ad
+    >>> x = ad.Tensor(3.0, requires_grad=True)
+    >>> first = ad.gradients(x**3, x, create_graph=True)
+    >>> first.item(), ad.gradients(first, x).item()
+    (27.0, 18.0)
+    """
+    ends = [outputs] if type(outputs) is Tensor else list(outputs)
+    starts = [inputs] if type(inputs) is Tensor else list(inputs)
+    given = [cotangents] if type(outputs) is Tensor or cotangents is None else list(cotangents)
+    if cotangents is None:
+        given *= len(ends)
+    if len(given) != len(ends):
+        raise ValueError(f"{len(ends)} outputs need as many cotangents, not {len(given)}")
+    for position, tensor in enumerate(starts):
+        if not tensor.requires_grad:
+            raise RuntimeError(f"input {position} requires no gradient: make it with Tensor(data, requires_grad=True)")
+    roots = [start(end, g) for end, g in zip(ends, given, strict=True)]
+    targets = {tensor.node for tensor in starts if tensor.node is not None}
+    if create_graph:
+        with modes.recording():
+            found = sweep(roots, targets, retain_graph=True, lift=_Lifted)
+    else:
+        found = sweep(roots, targets, retain_graph=True)
+    results = []
+    for tensor in starts:
+        g = found.get(tensor.node) if tensor.node is not None else None
+        if g is None:
+            g = np.zeros(tensor.shape, tensor.dtype)
+        results.append(g if type(g) is Tensor else wrap(np.array(g, tensor.dtype)))
+    return results[0] if type(inputs) is Tensor else tuple(results)

@@ -1,0 +1,15 @@
+"""The differentiable operations: primitives by family, and fused ones, one file for each derivation."""
+
+from .activations import *
+from .attention import *
+from .dropout import *
+from .elementwise import *
+from .embedding import *
+from .indexing import *
+from .linalg import *
+from .linear import *
+from .norms import *
+from .reductions import *
+from .rope import *
+from .shape import *
+from .softmax import *

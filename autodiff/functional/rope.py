@@ -1,0 +1,3 @@
+"""To be written."""
+
+__all__: list[str] = []

@@ -1,0 +1,217 @@
+"""What a tensor has because an ndarray has it: operators, indexing, reductions, shape methods.
+
+Each looks its op up in the table by name, so this file knows no op and no rule.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self, TypeAlias, TypeVar
+
+import numpy as np
+
+from .node import OPS
+
+__all__ = ["ArrayMethods", "to_array", "to_index"]
+
+T = TypeVar("T")
+Axis: TypeAlias = int | tuple[int, ...] | None
+
+
+class ArrayMethods:
+    """Operators and methods of an array, recorded; its ``_data`` is the array."""
+
+    __slots__ = ()
+    _data: Any
+
+    def __add__(self, other: Any) -> Self:
+        result: Self = OPS["add"](self, other)
+        return result
+
+    def __radd__(self, other: Any) -> Self:
+        result: Self = OPS["add"](other, self)
+        return result
+
+    def __sub__(self, other: Any) -> Self:
+        result: Self = OPS["subtract"](self, other)
+        return result
+
+    def __rsub__(self, other: Any) -> Self:
+        result: Self = OPS["subtract"](other, self)
+        return result
+
+    def __mul__(self, other: Any) -> Self:
+        result: Self = OPS["multiply"](self, other)
+        return result
+
+    def __rmul__(self, other: Any) -> Self:
+        result: Self = OPS["multiply"](other, self)
+        return result
+
+    def __truediv__(self, other: Any) -> Self:
+        result: Self = OPS["divide"](self, other)
+        return result
+
+    def __rtruediv__(self, other: Any) -> Self:
+        result: Self = OPS["divide"](other, self)
+        return result
+
+    def __pow__(self, other: Any) -> Self:
+        result: Self = OPS["power"](self, other)
+        return result
+
+    def __rpow__(self, other: Any) -> Self:
+        result: Self = OPS["power"](other, self)
+        return result
+
+    def __matmul__(self, other: Any) -> Self:
+        result: Self = OPS["matmul"](self, other)
+        return result
+
+    def __rmatmul__(self, other: Any) -> Self:
+        result: Self = OPS["matmul"](other, self)
+        return result
+
+    def __neg__(self) -> Self:
+        return _call(self, "negative")
+
+    def __pos__(self) -> Self:
+        return self
+
+    def __abs__(self) -> Self:
+        return _call(self, "abs")
+
+    def __getitem__(self, index: Any) -> Self:
+        return _call(self, "getitem", index=to_index(index))
+
+    def __eq__(self, other: object) -> Any:
+        return np.equal(self._data, to_array(other))
+
+    def __ne__(self, other: object) -> Any:
+        return np.not_equal(self._data, to_array(other))
+
+    def __lt__(self, other: Any) -> Any:
+        return np.less(self._data, to_array(other))
+
+    def __le__(self, other: Any) -> Any:
+        return np.less_equal(self._data, to_array(other))
+
+    def __gt__(self, other: Any) -> Any:
+        return np.greater(self._data, to_array(other))
+
+    def __ge__(self, other: Any) -> Any:
+        return np.greater_equal(self._data, to_array(other))
+
+    __hash__ = object.__hash__
+
+    # --- methods, as an ndarray has them ---
+
+    @property
+    def T(self) -> Self:
+        """The tensor with all its axes reversed."""
+        return _call(self, "transpose")
+
+    @property
+    def mT(self) -> Self:
+        """The tensor with its last two axes swapped."""
+        if len(self._data.shape) < 2:
+            raise ValueError(f".mT needs at least two axes, the shape is {self._data.shape}")
+        return _call(self, "swapaxes", axis1=-1, axis2=-2)
+
+    def reshape(self, *shape: Any) -> Self:
+        """Same elements in a new shape, given as one tuple or as several lengths."""
+        return _call(self, "reshape", shape=_lengths(shape))
+
+    def transpose(self, *axes: Any) -> Self:
+        """Axes in a new order, given as one tuple or as several numbers; reversed if none is given."""
+        return _call(self, "transpose", axes=_lengths(axes) if axes and axes != (None,) else None)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Self:
+        """Two axes exchanged."""
+        return _call(self, "swapaxes", axis1=axis1, axis2=axis2)
+
+    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Self:
+        """Axes of length one removed."""
+        return _call(self, "squeeze", axis=axis)
+
+    def ravel(self) -> Self:
+        """All elements along one axis."""
+        return _call(self, "reshape", shape=(-1,))
+
+    flatten = ravel
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the values in another floating type; the gradient comes back in this one's."""
+        return _call(self, "astype", dtype=np.dtype(dtype))
+
+    def clip(self, min: Any = None, max: Any = None) -> Self:
+        """Values limited to [min, max]; the gradient passes where they lie inside, bounds included."""
+        return _call(self, "clip", min, max)
+
+    def take(self, indices: Any, axis: int | None = None) -> Self:
+        """Elements at integer indices along an axis."""
+        return _call(self, "take", indices, axis=axis)
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Self:
+        """Each element repeated."""
+        return _call(self, "repeat", repeats=repeats, axis=axis)
+
+    def cumsum(self, axis: int | None = None) -> Self:
+        """Running sum along an axis, or over all elements in order."""
+        return _call(self, "cumsum", axis=axis)
+
+    def argmax(self, axis: int | None = None) -> Any:
+        """Index of the largest element: plain integers, without a gradient."""
+        return self._data.argmax(axis)
+
+    def argmin(self, axis: int | None = None) -> Any:
+        """Index of the smallest element: plain integers, without a gradient."""
+        return self._data.argmin(axis)
+
+    def sum(self, axis: Axis = None, keepdims: bool = False) -> Self:
+        """Sum over the axes given, or over all."""
+        return _call(self, "sum", axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: Axis = None, keepdims: bool = False) -> Self:
+        """Arithmetic mean over the axes given, or over all."""
+        return _call(self, "mean", axis=axis, keepdims=keepdims)
+
+    def prod(self, axis: Axis = None, keepdims: bool = False) -> Self:
+        """Product over the axes given, or over all."""
+        return _call(self, "prod", axis=axis, keepdims=keepdims)
+
+    def max(self, axis: Axis = None, keepdims: bool = False) -> Self:
+        """Largest element; tied ones share the gradient evenly over the axes given, or over all."""
+        return _call(self, "max", axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Axis = None, keepdims: bool = False) -> Self:
+        """Smallest element; tied ones share the gradient evenly over the axes given, or over all."""
+        return _call(self, "min", axis=axis, keepdims=keepdims)
+
+    def var(self, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Self:
+        """Variance over the axes given, or over all; the divisor is the count minus ddof."""
+        return _call(self, "var", axis=axis, ddof=ddof, keepdims=keepdims)
+
+    def std(self, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Self:
+        """Standard deviation over the axes given, or over all; the divisor is the count minus ddof."""
+        return _call(self, "std", axis=axis, ddof=ddof, keepdims=keepdims)
+
+
+def to_array(value: Any) -> Any:
+    """Return a tensor's data, and anything else as it is."""
+    return value._data if isinstance(value, ArrayMethods) else value
+
+
+def to_index(index: Any) -> Any:
+    """Return an index with the tensors in it (integer or boolean ones) replaced by their data."""
+    if type(index) is tuple:
+        return tuple(map(to_array, index))
+    return to_array(index)
+
+
+def _lengths(arguments: tuple[Any, ...]) -> Any:
+    return arguments[0] if len(arguments) == 1 else arguments
+
+
+def _call(first: T, name: str, *arguments: Any, **settings: Any) -> T:
+    result: T = OPS[name](first, *arguments, **settings)
+    return result

@@ -1,0 +1,334 @@
+"""The graph's vertices, what an op is, and the table of all ops. Nothing here knows of tensors.
+
+An op is one thing in one place: its forward, its vector-Jacobian product (VJP) rules and, if it is fused, its
+decomposition into primitives. A node is one recorded call of an op. It points to the nodes that its arguments came
+from and keeps what the rules will ask for; it never points to its own output, so graphs hold no reference cycles and
+die by reference count alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+from weakref import ReferenceType
+
+import numpy as np
+
+__all__ = ["OPS", "TWINS", "Array", "Leaf", "Node", "Plan", "Rule", "Signature", "Spec", "Vertex", "clock", "nearest"]
+
+Array: TypeAlias = Any
+"""What a rule computes with: an ndarray or NumPy scalar; a Tensor where the backward pass is itself recorded."""
+
+RESERVED: Final = ("g", "out", "needs")
+"""Names with a meaning of their own among a rule's parameters: the cotangent, the output, which arguments need it."""
+
+clock: Callable[[], int] = itertools.count(1).__next__
+"""The creation counter: every node's number, and the stamp of every write to a leaf's data, in one order."""
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return " Did you mean 'x'?" for the name closest to a wrong one, or nothing."""
+    found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return f" Did you mean {found[0]!r}?" if found else ""
+
+
+class Leaf:
+    """Where the graph begins: a tensor that no op made.
+
+    Its identity is its own: two leaves with equal data are two leaves. ``number`` is the time of its creation or of the
+    last write to its data, by which the backward pass notices that a saved array has changed since. A constant
+    (``requires_grad`` false) is kept as a parent for that reason alone.
+    """
+
+    __slots__ = ("dtype", "number", "requires_grad", "shape", "source", "tensor")
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        requires_grad: bool,
+        tensor: ReferenceType[Any] | None = None,
+        source: Leaf | None = None,
+    ) -> None:
+        self.shape, self.dtype, self.requires_grad, self.tensor = shape, dtype, requires_grad, tensor
+        self.source = source  # the leaf whose data it shares, for an unrecorded view; never itself (no cycles)
+        self.number = clock()
+
+
+class Node:
+    """One recorded call of an op.
+
+    Attributes
+    ----------
+    plan : Plan
+        The op, and which of its rules run for this call.
+    parents : tuple of Node, Leaf or None
+        One entry per argument, order and duplicates kept; None for a plain array or number.
+    inputs : tuple or None
+        The saved arguments, None where no rule asks for one. The backward pass puts `RELEASED` here.
+    out : array or None
+        The output, if a rule asks for it.
+    extra : dict or None
+        Values of the forward that `save` gave and a rule asks for.
+    settings : dict
+        The call's settings, defaults bound.
+    shape, dtype
+        Those of the output (lists of them for an op with several outputs).
+    number : int
+        Creation number: parents have lower ones, so sorting by it is a topological order.
+    scope : str
+        Where in the model the call was made.
+    source : Leaf or None
+        The leaf whose memory the output is a view of.
+    tensor : weak reference or None
+        The output tensor, where `retain_grad` asked for its gradient.
+    """
+
+    __slots__ = (
+        "dtype", "extra", "inputs", "number", "out", "parents", "plan", "scope", "settings", "shape", "source", "tensor",
+    )  # fmt: skip
+    requires_grad: Final = True  # a call is only recorded if one of its arguments does
+
+    def __init__(
+        self,
+        plan: Plan,
+        parents: tuple[Vertex | None, ...],
+        inputs: tuple[Any, ...] | None,
+        out: Any,
+        extra: dict[str, Any] | None,
+        settings: Mapping[str, Any],
+        shape: Any,
+        dtype: Any,
+        scope: str,
+        source: Leaf | None,
+    ) -> None:
+        self.plan, self.parents, self.inputs, self.out, self.extra = plan, parents, inputs, out, extra
+        self.settings, self.shape, self.dtype, self.scope, self.source = settings, shape, dtype, scope, source
+        self.tensor: ReferenceType[Any] | None = None
+        self.number = clock()
+
+    @property
+    def op(self) -> Spec:
+        """The op that was called."""
+        return self.plan.op
+
+    def __repr__(self) -> str:
+        return f"<Node {self.number}: {self.op.name} -> {self.shape} {self.dtype}>"
+
+
+Vertex: TypeAlias = Node | Leaf
+
+RELEASED: Final[tuple[Any, ...]] = ("released",)
+"""Stands for the saved arguments of a node that a backward pass has consumed."""
+
+
+class Rule(NamedTuple):
+    """One VJP rule of an op: for which arguments, by position, and what it asks for."""
+
+    function: Callable[..., Any]
+    arguments: tuple[int, ...]
+    several: bool  # declared for several arguments (or a variadic one): returns a tuple, one cotangent each
+    inputs: frozenset[int]
+    out: bool
+    values: tuple[str, ...]  # names that only `save` can give
+    run: Callable[[Any, Array, tuple[bool, ...]], Any]  # (node or its lifted view, g, needs) -> cotangents
+
+
+class Plan(NamedTuple):
+    """What one pattern of differentiated arguments makes an op keep, and the rules that will run for it."""
+
+    op: Spec
+    rules: tuple[tuple[Rule, tuple[bool, ...]], ...]  # each with the `needs` of its arguments
+    keep: tuple[bool, ...] | None  # which arguments are saved; None for none
+    keep_all: bool
+    keep_out: bool
+    values: tuple[str, ...]
+
+
+class Signature(NamedTuple):
+    """An op's parameters: positional ones are arrays, keyword-only ones settings."""
+
+    arguments: tuple[str, ...]
+    optional: int  # how many trailing arguments have a default, which is None
+    variadic: bool
+    settings: dict[str, Any]  # with their defaults
+    required: frozenset[str]  # settings without a default
+    full: inspect.Signature
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Signature:
+        """Read the parameters of a forward; refuse what an op cannot have."""
+        full = inspect.signature(function)
+        name = getattr(function, "__name__", "op")
+        arguments: list[str] = []
+        settings: dict[str, Any] = {}
+        required = set()
+        optional, variadic = 0, False
+        for parameter in full.parameters.values():
+            if parameter.name in RESERVED:
+                raise TypeError(f"op {name!r}: {parameter.name!r} is reserved, rename that parameter ({RESERVED})")
+            if parameter.kind is parameter.VAR_KEYWORD:
+                raise TypeError(f"op {name!r}: write each setting out instead of **{parameter.name}")
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                if parameter.default is parameter.empty:
+                    required.add(parameter.name)
+                else:
+                    settings[parameter.name] = parameter.default
+                continue
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                variadic = True
+                if arguments:
+                    raise TypeError(f"op {name!r}: *{parameter.name} must be its only positional parameter")
+            elif parameter.default is None:
+                optional += 1
+            elif parameter.default is not parameter.empty:
+                raise TypeError(
+                    f"op {name!r}: the argument {parameter.name!r} has the default {parameter.default!r}; an array may "
+                    f"only default to None, a setting goes behind the *"
+                )
+            arguments.append(parameter.name)
+        if not arguments:
+            raise TypeError(f"op {name!r} has no positional parameter: an op needs an array to act on")
+        return cls(tuple(arguments), optional, variadic, settings, frozenset(required), full)
+
+
+class Spec:
+    """What an op is: forward, signature, rules, decomposition, and how its plans are made."""
+
+    def __init__(self, forward: Callable[..., Any], *, elementwise: bool, batched: bool, linear: bool) -> None:
+        self.forward = forward
+        self.name: str = forward.__name__
+        self.signature = Signature.of(forward)
+        self.elementwise, self.batched, self.linear = elementwise, batched, linear
+        self.rules: list[Rule] = []
+        self.nondifferentiable: set[int] = set()
+        self.decomposed: Callable[..., Any] | None = None
+        self.plans: dict[int, Plan] = {}  # by bit mask of the arguments to differentiate, under a bit for their count
+
+    def argument(self, name: str) -> int:
+        """Position of an argument, by name."""
+        arguments = self.signature.arguments
+        if name not in arguments:
+            raise TypeError(f"op {self.name!r} has no argument {name!r}, only {arguments}.{nearest(name, arguments)}")
+        return arguments.index(name)
+
+    def argument_name(self, i: int) -> str:
+        """Name of the argument at a position; those of a variadic op are numbered."""
+        arguments = self.signature.arguments
+        return f"{arguments[0]}[{i}]" if self.signature.variadic else arguments[i]
+
+    def add_rule(self, names: Sequence[str], function: Callable[..., Any]) -> None:
+        """Register a rule for some arguments, in place of earlier ones for the same."""
+        arguments = tuple(self.argument(name) for name in names)
+        if not arguments or len(set(arguments)) != len(arguments):
+            raise TypeError(f"op {self.name!r}: name the arguments of the rule, each once; got {tuple(names)}")
+        settings = self.signature.settings.keys() | self.signature.required
+        sources: list[tuple[str, Any]] = []
+        for parameter in inspect.signature(function).parameters.values():
+            name = parameter.name
+            if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
+                raise TypeError(f"op {self.name!r}: a rule takes plain parameters, {parameter} is not one")
+            if name in RESERVED:
+                sources.append((name, None))
+            elif name in self.signature.arguments:
+                sources.append(("inputs", None if self.signature.variadic else self.argument(name)))
+            else:
+                sources.append(("settings" if name in settings else "extra", name))
+        if ("g", None) not in sources:
+            raise TypeError(f"op {self.name!r}: the rule for {tuple(names)} does not take the cotangent 'g'")
+        several = len(arguments) > 1 or self.signature.variadic
+        inputs = range(len(self.signature.arguments)) if ("inputs", None) in sources else ()
+        rule = Rule(
+            function,
+            arguments,
+            several,
+            frozenset(inputs) | {i for kind, i in sources if kind == "inputs" and i is not None},
+            ("out", None) in sources,
+            tuple(name for kind, name in sources if kind == "extra"),
+            _runner(function, sources),
+        )
+        self.rules = [r for r in self.rules if not set(r.arguments) & set(arguments)] + [rule]
+        self.plans.clear()
+
+    def plan(self, mask: int, count: int) -> Plan:
+        """Choose the rules for the arguments in a bit mask, and what they need kept; remembered in `plans`."""
+        variadic = self.signature.variadic
+        wanted = [bool(mask >> i & 1) for i in range(count)]
+        rules: list[tuple[Rule, tuple[bool, ...]]] = []
+        covered: set[int] = set()
+        for rule in self.rules:
+            needs = tuple(wanted) if variadic else tuple(wanted[i] if i < count else False for i in rule.arguments)
+            if any(needs):
+                rules.append((rule, needs))
+                covered.update(rule.arguments)
+        for i in range(count):
+            if wanted[i] and (0 if variadic else i) not in covered:
+                name = self.signature.arguments[0 if variadic else i]
+                if i in self.nondifferentiable:
+                    continue
+                raise TypeError(
+                    f"op {self.name!r} has no VJP rule for its argument {name!r}, which requires a gradient: add one "
+                    f"with @{self.name}.vjp({name!r}), declare it with {self.name}.nondiff({name!r}), or pass "
+                    f"{name}.detach()"
+                )
+        kept = frozenset[int]().union(*(rule.inputs for rule, _ in rules))
+        keep = (bool(kept),) * count if variadic else tuple(i in kept for i in range(count))
+        values = tuple(dict.fromkeys(name for rule, _ in rules for name in rule.values))
+        keep_out = any(rule.out for rule, _ in rules)
+        plan = Plan(self, tuple(rules), keep if any(keep) else None, all(keep), keep_out, values)
+        self.plans[mask | 1 << count] = plan
+        return plan
+
+    def check_values(self, extra: Mapping[str, Any]) -> None:
+        """Check, at the first recorded call, the names that `save` gave against those that the rules ask for."""
+        for name in extra:
+            if name in RESERVED or name in self.signature.full.parameters:
+                raise TypeError(f"op {self.name!r}: save({name}=...) hides a parameter of that name; rename the value")
+        known = [*RESERVED, *self.signature.full.parameters, *extra]
+        for rule in self.rules:
+            for name in rule.values:
+                if name not in extra:
+                    raise TypeError(
+                        f"op {self.name!r}: a VJP rule asks for {name!r}, which is neither an argument, a setting nor a "
+                        f"saved value of it; known are {', '.join(known)}.{nearest(name, known)}"
+                    )
+
+
+def _runner(
+    function: Callable[..., Any], sources: list[tuple[str, Any]]
+) -> Callable[[Any, Array, tuple[bool, ...]], Any]:
+    """Make the call of a rule from a node: fetch each parameter from where it is kept. Common forms are spelled out."""
+    match sources:
+        case [("g", _)]:
+            return lambda node, g, needs: function(g)
+        case [("g", _), ("out", _)]:
+            return lambda node, g, needs: function(g, node.out)
+        case [("g", _), ("inputs", int(i))]:
+            return lambda node, g, needs: function(g, node.inputs[i])
+
+    def run(node: Any, g: Array, needs: tuple[bool, ...]) -> Any:
+        values = []
+        for kind, key in sources:
+            if kind == "g":
+                values.append(g)
+            elif kind == "inputs":
+                values.append(node.inputs if key is None else node.inputs[key])
+            elif kind == "settings":
+                values.append(node.settings[key])
+            elif kind == "extra":
+                values.append(node.extra[key])
+            else:
+                values.append(node.out if kind == "out" else needs)
+        return function(*values)
+
+    return run
+
+
+OPS: dict[str, Any] = {}
+"""Every op by name."""
+
+TWINS: dict[Any, Any] = {}
+"""The op that records a call of a NumPy function or ufunc on a tensor, by that function."""

@@ -1,0 +1,444 @@
+"""Declaring an op, and recording its calls.
+
+An op is declared as a plain NumPy function and its rules::
+
+    @op(numpy=np.tanh)
+    def tanh(x):
+        return np.tanh(x)
+
+    @tanh.vjp("x")
+    def _(g, out):                 # keeps the output, nothing else
+        return g * (1 - out * out)
+
+The parameter names of a rule say what is saved: arguments and settings of the op, ``out``, and values that the forward
+gave to `save`. ``g`` is the cotangent of the output; ``needs`` tells which of several arguments need theirs.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+
+import numpy as np
+
+from . import modes
+from .backward import Pick
+from .methods import to_array
+from .node import OPS, TWINS, Leaf, Node, Plan, Spec, Vertex, nearest
+from .tensor import Tensor, wrap
+
+__all__ = ["Op", "op", "save"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+_AS_THEY_ARE = frozenset({np.ndarray, float, int, bool, np.float64, np.float32, type(None)})
+"""Argument types that a forward takes unconverted. Python's numbers stay what they are: weak in NumPy's promotion."""
+
+
+class Saved:
+    """An output together with values of the forward for the rules."""
+
+    __slots__ = ("out", "values")
+
+    def __init__(self, out: Any, values: dict[str, Any]) -> None:
+        self.out, self.values = out, values
+
+
+def save(out: R, **values: Any) -> R:
+    """Return an op's output together with values that its rules ask for by name.
+
+    To be used in the ``return`` of a forward. Where nothing is recorded, the values are dropped at once.
+
+    Parameters
+    ----------
+    out : ndarray or tuple of ndarray
+        What the op returns to its caller.
+    **values
+        Anything computed in the forward. The names must differ from the op's parameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from autodiff import op, save
+    >>> @op
+    ... def rms(x):
+    ...     y = np.sqrt(np.mean(x * x))
+    ...     return save(y, n=x.size)
+    >>> @rms.vjp("x")
+    ... def _(g, x, out, n):
+    ...     return g * x / (n * out)
+    """
+    return Saved(out, values)  # type: ignore[return-value]  # taken apart by the recording call, so never seen outside
+
+
+class Op(Spec, Generic[P, R]):
+    """A differentiable operation; made by `op`. Calling it on tensors records; on plain arrays it just computes."""
+
+    def __init__(
+        self,
+        forward: Callable[P, R],
+        *,
+        numpy: Any = None,
+        elementwise: bool = False,
+        linear: bool = False,
+        surrogate: bool = False,
+        samples: Any = (),
+        error_samples: Any = (),
+    ) -> None:
+        ufunc = isinstance(numpy, np.ufunc)
+        generalized = ufunc and numpy.signature is not None  # works on cores of the last axes, broadcasts the others
+        super().__init__(
+            forward, elementwise=elementwise or (ufunc and not generalized), batched=generalized, linear=linear
+        )
+        functools.update_wrapper(self, forward)
+        self.__signature__ = self.signature.full
+        self.twin, self.surrogate = numpy, surrogate
+        self.samples, self.error_samples = samples, error_samples
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}{self.signature.full}>"
+
+    # --- declaring ---
+
+    def vjp(self, *arguments: str) -> Callable[[Rule], Rule]:
+        """Register the decorated function as the VJP rule for one argument, or for several that share work.
+
+        A rule for one argument returns its cotangent, one for several a tuple in their order; so does the rule of a
+        variadic argument, with one entry for each array.
+        """
+
+        def register(rule: Rule) -> Rule:
+            self.add_rule(arguments, rule)
+            return rule
+
+        return register
+
+    def decomposition(self, function: Rule) -> Rule:
+        """Register the decorated function as the op's meaning in primitives. It takes what the op takes."""
+        ours, theirs = list(self.signature.full.parameters), list(inspect.signature(function).parameters)
+        if ours != theirs:
+            raise TypeError(f"op {self.name!r} takes {ours}, its decomposition takes {theirs}; they must be the same")
+        self.decomposed = function
+        return function
+
+    def nondiff(self, *arguments: str) -> Op[P, R]:
+        """Declare arguments that have no gradient, although they may be floating arrays."""
+        self.nondifferentiable.update(map(self.argument, arguments))
+        self.plans.clear()
+        return self
+
+    # --- calling ---
+
+    def _call(self, *args: Any, **settings: Any) -> Any:
+        """Compute, and record where an argument is a tensor that requires a gradient."""
+        signature = self.signature
+        arguments: Sequence[Any] = args
+        if len(args) != len(signature.arguments) or signature.variadic:
+            arguments = self._arguments(args, settings)
+        values: list[Any] = []
+        parents: list[Vertex | None] = []
+        mask, bit, tensors = 0, 1, False
+        for arg in arguments:
+            if type(arg) is Tensor:
+                tensors = True
+                vertex = arg.node
+                if vertex is not None and vertex.requires_grad:
+                    mask |= bit
+                values.append(arg._data)
+                parents.append(vertex)
+            else:
+                values.append(arg if type(arg) in _AS_THEY_ARE else self._convert(arg))
+                parents.append(None)
+            bit <<= 1
+        merged: Mapping[str, Any] = signature.settings
+        if settings or signature.required:
+            merged = self._settings(settings)
+        if not tensors:
+            out = self.forward(*values, **settings)
+            return out.out if type(out) is Saved else out
+
+        mode = modes.current()
+        if mode.decompose and self.decomposed is not None:
+            with modes.scope(self.name):
+                return self.decomposed(*arguments, **settings)
+        plan = None
+        if mask and mode.record:
+            plan = self.plans.get(mask | bit) or self.plan(mask, len(arguments))
+            if not plan.rules:
+                plan = None  # only arguments that are declared to have no gradient
+        try:
+            out = self.forward(*values, **settings)
+        except Exception as error:
+            shapes = ", ".join(str(np.shape(value)) for value in values if value is not None)
+            error.add_note(f"in the op {self.name!r}, on arguments of shapes {shapes}")
+            raise
+        extra = None
+        if type(out) is Saved:
+            extra, out = out.values, out.out
+        if type(out) is tuple or type(out) is list:
+            return self._outputs(out, plan, arguments, values, parents, extra, merged, mode.scope)
+        if type(out) is np.ndarray:
+            out, source = _view_of(out, values, parents)
+        else:
+            source = None
+            if not isinstance(out, np.generic):
+                out = np.asarray(out)[()]
+        kind = out.dtype.kind
+        if plan is None or kind != "f":
+            if kind == "c":
+                raise TypeError(f"{self.name!r} gave complex numbers; they have no gradient here")
+            return wrap(out, None if source is None else Leaf(out.shape, out.dtype, False, None, source))
+        inputs, kept, extra = _keep(plan, arguments, values, parents, out, extra)
+        node = Node(plan, tuple(parents), inputs, kept, extra, merged, out.shape, out.dtype, mode.scope, source)
+        return wrap(out, node)
+
+    def _outputs(
+        self,
+        outs: Sequence[Any],
+        plan: Plan | None,
+        args: Sequence[Any],
+        values: list[Any],
+        parents: list[Vertex | None],
+        extra: dict[str, Any] | None,
+        settings: Mapping[str, Any],
+        scope: str,
+    ) -> tuple[Tensor, ...]:
+        """Record a call with several outputs: one node, and a pick of each floating output."""
+        viewed = [_view_of(np.asarray(out), values, parents) for out in outs]
+        arrays = tuple(out for out, _ in viewed)
+        if plan is None:
+            return tuple(
+                wrap(out, None if source is None else Leaf(out.shape, out.dtype, False, None, source))
+                for out, source in viewed
+            )
+        inputs, kept, extra = _keep(plan, args, values, parents, arrays, extra)
+        shapes, dtypes = [out.shape for out in arrays], [out.dtype for out in arrays]
+        node = Node(plan, tuple(parents), inputs, kept, extra, settings, shapes, dtypes, scope, None)
+        picks = []
+        for i, (out, source) in enumerate(viewed):
+            where = {"index": i, "count": len(arrays)}
+            pick = Node(_PICK, (node,), None, None, None, where, out.shape, out.dtype, scope, source)
+            picks.append(wrap(out, pick if out.dtype.kind == "f" else None))
+        return tuple(picks)
+
+    __call__ = cast("Callable[Concatenate[Op[P, R], P], R]", _call)  # to a caller, it has the forward's signature
+
+    # --- the less common forms of a call ---
+
+    def _arguments(self, args: Sequence[Any], settings: dict[str, Any]) -> Sequence[Any]:
+        """Bring arrays given by keyword or left out into their places; take ``*arrays`` also as one list."""
+        if self.signature.variadic:
+            if len(args) == 1 and isinstance(args[0], (list, tuple)):
+                args = args[0]
+            if not args:
+                raise TypeError(f"{self.name}() needs at least one array")
+            return args
+        own = {name: settings.pop(name) for name in self.signature.arguments if name in settings}
+        try:
+            bound = self.signature.full.bind(*args, **own, **settings)
+        except TypeError as error:
+            raise TypeError(f"{self.name}{self.signature.full}: {error}") from None
+        return [bound.arguments.get(name) for name in self.signature.arguments]
+
+    def _settings(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Bind the defaults; refuse unknown and missing settings."""
+        known = self.signature.settings.keys() | self.signature.required
+        for name in settings:
+            if name not in known:
+                raise TypeError(
+                    f"{self.name}() has no setting {name!r}; it is {self.name}{self.signature.full}."
+                    f"{nearest(name, self.signature.full.parameters)}"
+                )
+        missing = self.signature.required - settings.keys()
+        if missing:
+            raise TypeError(f"{self.name}() needs the setting {', '.join(sorted(missing))}")
+        return {**self.signature.settings, **settings}
+
+    def _convert(self, arg: Any) -> Any:
+        """Make an array of an argument that is neither a tensor nor an array yet."""
+        if isinstance(arg, Tensor):
+            raise TypeError("Tensor cannot be subclassed: hold one instead")
+        array = arg if isinstance(arg, (np.ndarray, np.generic)) else np.asarray(arg)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(
+                f"{self.name}() works on real numbers; got a {type(arg).__name__} of dtype {array.dtype}"
+                + ("; join tensors with F.stack first" if array.dtype.kind == "O" else "")
+            )
+        return array
+
+
+def _view_of(
+    out: np.ndarray[Any, Any], values: list[Any], parents: list[Vertex | None]
+) -> tuple[np.ndarray[Any, Any], Leaf | None]:
+    """Find the leaf whose memory an output shares. A view is read-only, else writing to it would change its source."""
+    for value, parent in zip(values, parents, strict=True):
+        if out is value or (out.base is not None and type(value) is np.ndarray and np.may_share_memory(out, value)):
+            out = out.view() if out is value else out
+            out.flags.writeable = False
+            if parent is None:
+                return out, None
+            return out, parent.source or (parent if type(parent) is Leaf else None)
+    return out, None
+
+
+def _keep(
+    plan: Plan,
+    args: Sequence[Any],
+    values: list[Any],
+    parents: list[Vertex | None],
+    out: Any,
+    extra: dict[str, Any] | None,
+) -> tuple[tuple[Any, ...] | None, Any, dict[str, Any] | None]:
+    """Select what the rules that will run ask for, and nothing else."""
+    inputs: tuple[Any, ...] | None = None
+    if plan.keep is not None:
+        for i, arg in enumerate(args):  # so that a later write to a constant's data is noticed, too
+            if plan.keep[i] and type(arg) is Tensor and parents[i] is None:
+                parents[i] = arg.node = Leaf(arg.shape, arg.dtype, False)
+        inputs = tuple(values) if plan.keep_all else tuple(v if k else None for v, k in zip(values, plan.keep, strict=True))
+    if plan.values or extra:
+        plan.op.check_values(extra or {})
+        extra = {name: extra[name] for name in plan.values} if extra else None
+    return inputs, out if plan.keep_out else None, extra
+
+
+_pick = Spec(lambda outputs, *, index, count: outputs[index], elementwise=False, batched=False, linear=True)
+_pick.name = "pick"
+_pick.add_rule(["outputs"], lambda g, index, count: Pick((index, count, g)))
+_PICK = _pick.plan(1, 1)
+
+
+# --- registration ---
+
+
+@overload
+def op(forward: Callable[P, R], /) -> Op[P, R]: ...
+@overload
+def op(
+    *,
+    numpy: Any = None,
+    elementwise: bool = False,
+    linear: bool = False,
+    surrogate: bool = False,
+    samples: Any = (),
+    error_samples: Any = (),
+    override: bool = False,
+) -> Callable[[Callable[P, R]], Op[P, R]]: ...
+def op(forward: Any = None, /, *, override: bool = False, **declared: Any) -> Any:
+    """Make a differentiable operation of a NumPy function.
+
+    Positional parameters are arrays (``*arrays`` is allowed, and a default of None for an optional one), keyword-only
+    ones are settings. Add a rule for every differentiable argument with ``@f.vjp(...)``, or declare it with
+    ``f.nondiff(...)``.
+
+    Parameters
+    ----------
+    forward : callable
+        Takes and returns plain arrays.
+    numpy : ufunc or NumPy function, optional
+        Its calls on tensors record this op. A ufunc makes the op elementwise.
+    elementwise : bool
+        The arguments broadcast, and the engine sums cotangents back over the broadcast axes.
+    linear : bool
+        The op is linear in its arguments together, so it can be tested exactly.
+    surrogate : bool
+        The rule is not the derivative, on purpose (a straight-through estimator).
+    samples : sequence, or callable taking a Generator
+        Calls to test with: tuples of arguments, settings as a dict at the end.
+    error_samples : sequence, or callable taking a Generator
+        Likewise, of calls that must raise: pairs of such a tuple and an exception type.
+    override : bool
+        Replace an op of the same name from another module. Defining an op of the same module again replaces it anyway.
+
+    Returns
+    -------
+    Op
+        Called like the function. On tensors it records, on plain arrays it returns plain arrays.
+
+    Raises
+    ------
+    TypeError
+        For parameters that an op cannot have.
+    ValueError
+        If another module has an op of this name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import autodiff as ad
+    >>> @ad.op(elementwise=True)
+    ... def cube(x):
+    ...     return x**3
+    >>> @cube.vjp("x")
+    ... def _(g, x):
+    ...     return g * 3 * x**2
+    >>> x = ad.Tensor(2.0, requires_grad=True)
+    >>> cube(x).backward()
+    >>> x.grad
+    array(12.)
+    """
+    if forward is None:
+        return functools.partial(_register, override=override, **declared)
+    return _register(forward, override=override, **declared)
+
+
+def _register(forward: Callable[P, R], *, override: bool, **declared: Any) -> Op[P, R]:
+    made: Op[P, R] = Op(forward, **declared)
+    before = OPS.get(made.name)
+    if before is not None and not override and (before.__module__, before.__qualname__) != (
+        forward.__module__,
+        forward.__qualname__,
+    ):
+        raise ValueError(
+            f"an op named {made.name!r} exists in {before.__module__}; choose another name, or replace it with "
+            f"@op(override=True)"
+        )
+    OPS[made.name] = made
+    if made.twin is not None:
+        TWINS[made.twin] = made if isinstance(made.twin, np.ufunc) else as_numpy(made.twin, made)
+    return made
+
+
+def as_numpy(function: Callable[..., Any], made: Op[Any, Any]) -> Callable[..., Any]:
+    """Let an op be called with the arguments of its NumPy twin: arrays first, settings by NumPy's names and order."""
+
+    @functools.cache
+    def parameters() -> inspect.Signature | None:
+        try:
+            return inspect.signature(function)
+        except ValueError:  # written in C, without a signature
+            return None
+
+    count = len(made.signature.arguments)
+
+    def call(*args: Any, **settings: Any) -> Any:
+        signature = parameters()
+        if signature is None or made.signature.variadic:
+            names = [*made.signature.arguments, *made.signature.settings]
+            given: Iterable[tuple[str, Any]] = [*zip(names, args, strict=False), *settings.items()]
+            if len(args) > len(names):
+                raise TypeError(f"np.{function.__name__} on a tensor takes at most {len(names)} arguments")
+        else:
+            given = signature.bind(*args, **settings).arguments.items()
+        order = list(signature.parameters)[:count] if signature is not None else list(made.signature.arguments)
+        arrays: list[Any] = []
+        rest: dict[str, Any] = {}
+        for i, (name, value) in enumerate(given):
+            if i < count and (name in order or made.signature.variadic):
+                arrays.append(value)
+            elif value is not None or name in made.signature.settings:
+                rest[name] = value
+        known = made.signature.settings.keys() | made.signature.required
+        unknown = [name for name in rest if name not in known]
+        if unknown:
+            raise TypeError(
+                f"np.{function.__name__} on a tensor does not take {unknown[0]}=...; it is "
+                f"{made.name}{made.signature.full}"
+            )
+        return made(*arrays, **{name: to_array(value) for name, value in rest.items()})
+
+    return call

@@ -1,0 +1,427 @@
+"""The tensor: an array, its gradient, and its place in the graph.
+
+Operators and methods look their op up in the table by name, so this file knows no op. NumPy's functions find theirs
+through the same table: ``np.tanh(t)`` records as ``F.tanh(t)`` does.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import modes
+from .backward import sweep
+from .methods import ArrayMethods, to_array, to_index
+from .node import TWINS, Array, Leaf, Node, Vertex, clock, nearest
+
+__all__ = ["Tensor", "as_tensor", "start", "wrap"]
+
+PLAIN: frozenset[Any] = frozenset({
+    np.zeros_like, np.ones_like, np.full_like, np.empty_like, np.shape, np.ndim, np.size,
+    np.isnan, np.isinf, np.isfinite, np.signbit, np.any, np.all, np.allclose, np.isclose, np.array_equal,
+    np.nonzero, np.count_nonzero, np.argmax, np.argmin, np.argsort, np.searchsorted, np.array_repr, np.array_str,
+    np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
+    np.logical_and, np.logical_or, np.logical_xor, np.logical_not,
+    np.shares_memory, np.may_share_memory, np.result_type, np.broadcast_shapes,
+})  # fmt: skip
+"""NumPy functions whose results carry no gradient: called on the data, with plain results."""
+
+
+class Tensor(ArrayMethods):
+    """An array that remembers how it was computed.
+
+    Parameters
+    ----------
+    data : array_like
+        Numbers of any shape. Copied; `as_tensor` shares instead.
+    requires_grad : bool
+        Whether to record what is computed from it, so that ``backward`` can fill ``grad``. Floating data only.
+    name : str, optional
+        For pictures and messages.
+
+    Raises
+    ------
+    TypeError
+        For complex or non-numeric data, and for integer data that shall require a gradient.
+
+    Examples
+    --------
+    >>> from autodiff import Tensor
+    >>> x = Tensor([1.0, 2.0, 3.0], requires_grad=True)
+    >>> y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    array([2., 4., 6.])
+    """
+
+    __slots__ = ("__weakref__", "_data", "_grad", "name", "node")
+    _data: Any  # an ndarray; a NumPy scalar for shape (), which ufuncs handle ten times faster than a 0-d array
+    _grad: NDArray[Any] | None
+    node: Vertex | None
+
+    def __init__(self, data: ArrayLike, requires_grad: bool = False, name: str | None = None) -> None:
+        array = _numeric(np.array(to_array(data)))
+        self._data = array if array.ndim else array[()]
+        self._grad = None
+        self.name = name
+        self.node = _leaf(self) if requires_grad else None
+
+    # --- data, gradient, graph ---
+
+    @property
+    def data(self) -> NDArray[Any]:
+        """The values. Assigning copies into the array that is there: shapes must match."""
+        data: NDArray[Any] = self._data
+        if type(data) is not np.ndarray:
+            data = self._data = np.asarray(data)
+        return data
+
+    @data.setter
+    def data(self, values: ArrayLike) -> None:
+        if type(self.node) is Node:
+            raise RuntimeError(
+                f"the data of a result (of {self.node.op.name!r}) cannot be assigned: its graph would be wrong. Assign "
+                f"to a leaf, or to a copy: Tensor(x.data)"
+            )
+        source = np.asarray(to_array(values))
+        data = self.data
+        if source is not data:  # it is, after `t.data -= ...`
+            if source.shape != data.shape:
+                raise ValueError(f"data of shape {source.shape} assigned to a tensor of shape {data.shape}")
+            data[...] = source
+        self.stamp()
+
+    def stamp(self) -> None:
+        """Note that the data were written to, so that a graph that had saved them refuses to run backward."""
+        if type(self.node) is Leaf:
+            self.node.number = clock()
+            if self.node.source is not None:
+                self.node.source.number = self.node.number
+
+    @property
+    def grad(self) -> NDArray[Any] | None:
+        """The gradient that backward passes have added up here, or None."""
+        if self._grad is None and type(self.node) is Node and self.node.tensor is None:
+            warnings.warn(
+                f"the gradient of a result (of {self.node.op.name!r}) is not kept, so .grad is None; call .retain_grad() "
+                f"on it before backward()",
+                stacklevel=2,
+            )
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: ArrayLike | None) -> None:
+        if value is None:
+            self._grad = None
+            return
+        gradient = np.array(to_array(value), dtype=self.dtype)
+        if gradient.shape != self.shape:
+            raise ValueError(f"a gradient of shape {gradient.shape} assigned to a tensor of shape {self.shape}")
+        self._grad = gradient
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether computing with it is recorded. Can be set on leaves."""
+        return self.node is not None and self.node.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if type(self.node) is Node:
+            raise RuntimeError("requires_grad can only be set on leaves; use .detach() for a constant with these values")
+        if bool(value) != self.requires_grad:
+            self.node = _leaf(self) if value else None
+
+    def retain_grad(self) -> None:
+        """Ask backward passes to keep this result's gradient in ``grad`` too."""
+        if self.node is None or not self.node.requires_grad:
+            raise RuntimeError("retain_grad() on a tensor that does not require a gradient")
+        self.node.tensor = weakref.ref(self)
+
+    def detach(self) -> Tensor:
+        """Return a constant with the same values. It shares memory, and is read-only for that reason."""
+        data = self._data
+        if type(data) is np.ndarray:
+            data = data.view()
+            data.flags.writeable = False
+        source = self.node if type(self.node) is Leaf else self.node.source if self.node is not None else None
+        return wrap(data, None if source is None else Leaf(data.shape, data.dtype, False, None, source.source or source))
+
+    def backward(self, cotangent: ArrayLike | None = None, retain_graph: bool = False) -> None:
+        """Add the gradient of this tensor to the ``grad`` of every leaf that it was computed from.
+
+        Parameters
+        ----------
+        cotangent : array_like, optional
+            What flows in, of this tensor's shape: the gradient of some scalar with respect to it. May be left out for a
+            tensor of one element, where it is 1. Never written to.
+        retain_graph : bool
+            Keep the saved values, so that backward can run through this graph again.
+
+        Raises
+        ------
+        RuntimeError
+            If nothing here requires a gradient, the graph was released, or saved data have changed.
+        ValueError
+            If a cotangent is needed, or has the wrong shape.
+
+        Examples
+        --------
+        >>> from autodiff import Tensor
+        >>> x = Tensor([1.0, 2.0, 3.0], requires_grad=True)
+        >>> (x * x).backward([1.0, 1.0, 1.0])
+        >>> x.grad
+        array([2., 4., 6.])
+        """
+        root = start(self, cotangent)
+        for vertex, gradient in sweep([root], retain_graph=retain_graph).items():
+            tensor = vertex.tensor() if vertex.tensor is not None else None
+            if tensor is None:
+                continue
+            if tensor._grad is None:
+                tensor._grad = np.array(gradient, dtype=vertex.dtype, order="C")  # its own, never shared
+            else:
+                tensor._grad += gradient
+
+    # --- what an array has ---
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        shape: tuple[int, ...] = self._data.shape
+        return shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
+        dtype: np.dtype[Any] = self._data.dtype
+        return dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._data.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(self._data.size)
+
+    def item(self) -> Any:
+        """Return the one element as a Python number."""
+        return self._data.item()
+
+    def numpy(self) -> NDArray[Any]:
+        """Return a copy of the values."""
+        return np.array(self._data)
+
+    def tolist(self) -> Any:
+        """Return the values as nested lists of Python numbers."""
+        return self._data.tolist()
+
+    def __len__(self) -> int:
+        if not self._data.shape:
+            raise TypeError("len() of a tensor of shape ()")
+        return int(self._data.shape[0])
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self._data.shape:
+            raise TypeError("iteration over a tensor of shape ()")
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        data = np.asarray(self._data)
+        parts = [np.array2string(data, separator=", ", prefix="Tensor(", threshold=200, edgeitems=3)]
+        if 0 in data.shape:
+            parts.append(f"shape={data.shape}")
+        if data.dtype not in (np.float64, np.int64, np.bool_):
+            parts.append(f"dtype={data.dtype}")
+        if type(self.node) is Node:
+            parts.append(f"op={self.node.op.name!r}")
+        elif self.requires_grad:
+            parts.append("requires_grad=True")
+        if self.name is not None:
+            parts.append(f"name={self.name!r}")
+        return f"Tensor({', '.join(parts)})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.size == 1 else format(repr(self), spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if type(self.node) is Node:
+            raise RuntimeError("only leaves can be deep-copied; copy a result with x.detach() or Tensor(x.data)")
+        copy = memo[id(self)] = Tensor(np.array(self._data), self.requires_grad, self.name)
+        copy._grad = None if self._grad is None else self._grad.copy()
+        return copy
+
+    # --- no gradient is lost silently ---
+
+    def _leave(self, how: str) -> Any:
+        """Return the data for a conversion that records nothing; refuse it where a gradient would be lost."""
+        if self.requires_grad and modes.current().record:
+            raise TypeError(
+                f"{how} of a tensor that requires a gradient would lose the gradient. For the values use .data or "
+                f".item(); to go on computing with a gradient use NumPy's functions or autodiff.functional (F.stack "
+                f"joins tensors, F.set_at assigns)"
+            )
+        return self._data
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self._leave("the conversion to an array"), dtype, copy=copy)
+
+    def __float__(self) -> float:
+        return float(self._leave("float()"))
+
+    def __int__(self) -> int:
+        return int(self._leave("int()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._leave("complex()"))
+
+    def __index__(self) -> int:
+        data = self._leave("use as an index")
+        return int(data.__index__())
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(f"the truth value of a tensor of shape {self.shape} is ambiguous; use .data.any() or .all()")
+        return bool(self._data)
+
+    def __contains__(self, value: Any) -> bool:
+        return to_array(value) in self.data
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if self.requires_grad or (type(value) is Tensor and value.requires_grad):
+            raise TypeError(
+                "item assignment into a recorded tensor, or of one, would lose the gradient: write "
+                "y = F.set_at(x, index, value) or np.where(mask, value, x); to change a leaf's values, x.data[index] = value"
+            )
+        self.data[to_index(index)] = to_array(value)
+        self.stamp()
+
+    # --- NumPy's protocols ---
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **settings: Any) -> Any:
+        if settings.pop("out", None) is not None:
+            raise TypeError(
+                f"np.{ufunc.__name__} cannot write a tensor's result into out=...: assign it, y = np.{ufunc.__name__}(...); "
+                f"for an array on the left of +=, write a = a + t"
+            )
+        if method == "__call__":
+            if ufunc in PLAIN:
+                return ufunc(*map(to_array, args), **settings)
+            if ufunc in TWINS:
+                return TWINS[ufunc](*args, **settings)
+        raise _uncovered(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
+
+    def __array_function__(self, function: Any, types: Any, args: Any, settings: Any) -> Any:
+        if function in TWINS:
+            return TWINS[function](*args, **settings)
+        if function in PLAIN:
+            return function(*map(_plain, args), **{name: _plain(value) for name, value in settings.items()})
+        raise _uncovered(function.__name__)
+
+
+# --- making tensors, and taking them apart ---
+
+_new = object.__new__
+
+
+def wrap(data: Array, node: Vertex | None = None) -> Tensor:
+    """Make a tensor around an array as it is."""
+    tensor: Tensor = _new(Tensor)
+    tensor._data = data
+    tensor.node = node
+    tensor._grad = tensor.name = None
+    return tensor
+
+
+def as_tensor(array: ArrayLike | Tensor) -> Tensor:
+    """Make a tensor that shares an array's memory; a tensor is returned as it is.
+
+    Parameters
+    ----------
+    array : array_like or Tensor
+        Numbers of any shape.
+
+    Returns
+    -------
+    Tensor
+        It does not require a gradient, unless it was given so.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import autodiff as ad
+    >>> a = np.zeros(2)
+    >>> t = ad.as_tensor(a)
+    >>> a[0] = 5.0
+    >>> t
+    Tensor([5., 0.])
+    """
+    return array if type(array) is Tensor else wrap(_numeric(np.asarray(to_array(array))))
+
+
+def _plain(value: Any) -> Any:
+    """Replace tensors by their data, also inside lists and tuples."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    return to_array(value)
+
+
+def _numeric(array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"a tensor holds real numbers; got dtype {array.dtype}."
+            + (" Split complex numbers into real and imaginary parts." if array.dtype.kind == "c" else "")
+            + (" Join tensors with F.stack or F.concatenate." if array.dtype.kind == "O" else "")
+        )
+    return array
+
+
+def _leaf(tensor: Tensor) -> Leaf:
+    """Make the graph vertex of a leaf that requires a gradient."""
+    if tensor.dtype.kind != "f":
+        raise TypeError(
+            f"a tensor of dtype {tensor.dtype} cannot require a gradient: only floating ones have derivatives. Write "
+            f"floats, Tensor([1.0, 2.0]), or convert, Tensor(x.astype(float))"
+        )
+    return Leaf(tensor.shape, tensor.dtype, True, weakref.ref(tensor))
+
+
+def _uncovered(name: str) -> TypeError:
+    covered = [function.__name__ for function in TWINS]
+    return TypeError(
+        f"np.{name} has no VJP rule, so it cannot be recorded for a tensor.{nearest(name, covered)} For a result without "
+        f"a gradient, call it on t.data; to add a rule, see autodiff.op"
+    )
+
+
+def start(output: Tensor, cotangent: ArrayLike | Tensor | None) -> tuple[Vertex, Array]:
+    """Check an output and its cotangent, and make the sweep's starting point of them."""
+    if output.node is None or not output.node.requires_grad:
+        raise RuntimeError(
+            "nothing that this tensor was computed from requires a gradient: make a leaf with "
+            "Tensor(data, requires_grad=True), and compute outside of no_grad()"
+        )
+    if cotangent is None:
+        if output.size != 1:
+            raise ValueError(
+                f"backward from a tensor of shape {output.shape} needs a cotangent of that shape; reduce it to a scalar, "
+                f"x.sum().backward(), or pass one, x.backward(np.ones({output.shape}))"
+            )
+        return output.node, np.ones(output.shape, output.dtype)[()]
+    if type(cotangent) is Tensor and cotangent.requires_grad:
+        g: Any = cotangent
+    else:
+        g = np.asarray(to_array(cotangent)).view()
+        g.flags.writeable = False  # it is the caller's
+    if g.shape != output.shape:
+        raise ValueError(f"the cotangent has shape {g.shape}, the tensor {output.shape}; they must be equal")
+    if g.dtype.kind not in "fiub":
+        raise TypeError(f"the cotangent must hold real numbers, its dtype is {g.dtype}")
+    return output.node, g if g.dtype == output.dtype else g.astype(output.dtype)
