@@ -11,11 +11,12 @@ arguments); the second one makes a sum that the table owns, later ones are added
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from .node import RELEASED, Array, Leaf, Node, Rule, Vertex
+from .node import RELEASED, Array, Node, Rule, Vertex
 
 __all__ = ["Watch", "sweep"]
 
@@ -23,6 +24,9 @@ Watch: TypeAlias = Callable[[Node, str, Array, Array], None]
 """Called with (node, argument, contribution, sum so far) for every contribution that a rule makes."""
 
 Lift: TypeAlias = Callable[[Node], Any]
+
+
+_ARRAYS = frozenset({np.ndarray, np.float64, np.float32})
 
 
 def sweep(
@@ -75,7 +79,8 @@ def sweep(
             continue
         if node.tensor is not None or (targets is not None and node in targets):
             results[node] = g
-        _check_unchanged(node)
+        if node.plan.keep is not None:
+            _check_unchanged(node, node.plan.keep)
         if type(g) is list:
             g = _fill_missing(g, node)
         view = node if lift is None else lift(node)
@@ -92,12 +97,12 @@ def sweep(
                 if type(contribution) is Pick:
                     _add_pick(table, parent, contribution)
                     continue
-                if (
-                    type(contribution) is not np.ndarray
-                    or contribution.shape != parent.shape
-                    or contribution.dtype is not parent.dtype
+                if not (
+                    type(contribution) in _ARRAYS
+                    and contribution.shape == parent.shape
+                    and contribution.dtype is parent.dtype
                 ):
-                    contribution = _fit(contribution, parent, node, rule, i, g)
+                    contribution = _fit(contribution, parent, node, i, g)
                 _add(table, owned, parent, contribution)
                 if watch is not None:
                     watch(node, node.op.argument_name(i), contribution, table[parent])
@@ -133,7 +138,7 @@ def _order(roots: list[Vertex], targets: Collection[Vertex] | None) -> tuple[lis
                 seen.add(parent)
                 if type(parent) is Node:
                     stack.append(parent)
-    nodes.sort(key=_number)
+    nodes.sort(key=attrgetter("number"))
     if targets is None:
         return nodes, None
     wanted = set(targets)
@@ -141,10 +146,6 @@ def _order(roots: list[Vertex], targets: Collection[Vertex] | None) -> tuple[lis
         if any(parent in wanted for parent in node.parents):
             wanted.add(node)
     return [node for node in nodes if node in wanted], wanted
-
-
-def _number(node: Node) -> int:
-    return node.number
 
 
 def _add(table: dict[Vertex, Array], owned: set[Vertex], vertex: Vertex, contribution: Array) -> None:
@@ -186,7 +187,7 @@ def _pairs(node: Node, rule: Rule, needs: tuple[bool, ...], answer: Any) -> list
     return [(i, part) for i, part, needed in zip(arguments, answer, needs, strict=True) if needed]
 
 
-def _fit(contribution: Array, parent: Vertex, node: Node, rule: Rule, i: int, g: Array) -> Array:
+def _fit(contribution: Array, parent: Vertex, node: Node, i: int, g: Array) -> Array:
     """Check a rule's result, sum it back to the argument's shape where the op broadcasts, and cast its dtype."""
     where = f"the VJP rule of {node.op.name!r} for argument {node.op.argument_name(i)!r}"
     if contribution is None:
@@ -226,16 +227,11 @@ def _sum_to(g: Array, shape: tuple[int, ...]) -> Array:
     return np.reshape(np.sum(g, axis=axes, keepdims=True), shape)
 
 
-def _check_unchanged(node: Node) -> None:
+def _check_unchanged(node: Node, keep: tuple[bool, ...]) -> None:
     """Refuse a saved argument whose data were written to after the node was made."""
-    if node.plan.keep is None:
-        return
-    for i, kept in enumerate(node.plan.keep):
-        parent = node.parents[i] if kept else None
-        if parent is None:
-            continue
-        leaf = parent.source or (parent if type(parent) is Leaf else None)
-        if leaf is not None and leaf.number > node.number:
+    for i, parent in enumerate(node.parents):
+        root = parent.root if parent is not None and keep[i] else None
+        if root is not None and root.number > node.number:
             raise RuntimeError(
                 f"the data of argument {node.op.argument_name(i)!r} of {node.op.name!r} (node {node.number}) were changed "
                 f"after they had been saved for the backward pass. Run backward before changing them, or compute with a "

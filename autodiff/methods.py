@@ -1,20 +1,36 @@
-"""What a tensor has because an ndarray has it: operators, indexing, reductions, shape methods.
+"""What a tensor has because NumPy has it: operators, methods, and calls of NumPy's own functions.
 
-Each looks its op up in the table by name, so this file knows no op and no rule.
+Each looks its op up in the tables, by name or by the NumPy function, so this file knows no op and no rule.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .node import OPS
+from .node import OPS, TWINS
+from .signature import nearest
 
-__all__ = ["ArrayMethods", "to_array", "to_index"]
+__all__ = ["ArrayMethods", "as_numpy", "to_array", "to_index"]
 
 T = TypeVar("T")
 Axis: TypeAlias = int | tuple[int, ...] | None
+
+
+PLAIN: frozenset[Any] = frozenset({
+    np.zeros_like, np.ones_like, np.full_like, np.empty_like, np.shape, np.ndim, np.size,
+    np.isnan, np.isinf, np.isfinite, np.signbit, np.any, np.all, np.allclose, np.isclose, np.array_equal,
+    np.nonzero, np.count_nonzero, np.argmax, np.argmin, np.argsort, np.searchsorted, np.array_repr, np.array_str,
+    np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
+    np.logical_and, np.logical_or, np.logical_xor, np.logical_not,
+    np.shares_memory, np.may_share_memory, np.result_type, np.broadcast_shapes,
+})  # fmt: skip
+"""NumPy functions whose results carry no gradient: called on the data, with plain results."""
 
 
 class ArrayMethods:
@@ -22,6 +38,50 @@ class ArrayMethods:
 
     __slots__ = ()
     _data: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        shape: tuple[int, ...] = self._data.shape
+        return shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
+        dtype: np.dtype[Any] = self._data.dtype
+        return dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._data.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(self._data.size)
+
+    def item(self) -> Any:
+        """Return the one element as a Python number."""
+        return self._data.item()
+
+    def numpy(self) -> NDArray[Any]:
+        """Return a copy of the values."""
+        return np.array(self._data)
+
+    def tolist(self) -> Any:
+        """Return the values as nested lists of Python numbers."""
+        return self._data.tolist()
+
+    def __len__(self) -> int:
+        if not self._data.shape:
+            raise TypeError("len() of a tensor of shape ()")
+        return int(self._data.shape[0])
+
+    def __iter__(self) -> Iterator[Self]:
+        if not self._data.shape:
+            raise TypeError("iteration over a tensor of shape ()")
+        return (self[i] for i in range(len(self)))
 
     def __add__(self, other: Any) -> Self:
         result: Self = OPS["add"](self, other)
@@ -195,6 +255,28 @@ class ArrayMethods:
         """Standard deviation over the axes given, or over all; the divisor is the count minus ddof."""
         return _call(self, "std", axis=axis, ddof=ddof, keepdims=keepdims)
 
+    # --- NumPy's protocols ---
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **settings: Any) -> Any:
+        if settings.pop("out", None) is not None:
+            raise TypeError(
+                f"np.{ufunc.__name__} cannot write a tensor's result into out=...: assign it, y = np.{ufunc.__name__}(...); "
+                f"for an array on the left of +=, write a = a + t"
+            )
+        if method == "__call__":
+            if ufunc in PLAIN:
+                return ufunc(*map(to_array, args), **settings)
+            if ufunc in TWINS:
+                return TWINS[ufunc](*args, **settings)
+        raise _uncovered(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
+
+    def __array_function__(self, function: Any, types: Any, args: Any, settings: Any) -> Any:
+        if function in TWINS:
+            return TWINS[function](*args, **settings)
+        if function in PLAIN:
+            return function(*map(_plain, args), **{name: _plain(value) for name, value in settings.items()})
+        raise _uncovered(function.__name__)
+
 
 def to_array(value: Any) -> Any:
     """Return a tensor's data, and anything else as it is."""
@@ -215,3 +297,59 @@ def _lengths(arguments: tuple[Any, ...]) -> Any:
 def _call(first: T, name: str, *arguments: Any, **settings: Any) -> T:
     result: T = OPS[name](first, *arguments, **settings)
     return result
+
+
+def _plain(value: Any) -> Any:
+    """Replace tensors by their data, also inside lists and tuples."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    return to_array(value)
+
+
+def _uncovered(name: str) -> TypeError:
+    covered = [function.__name__ for function in TWINS]
+    return TypeError(
+        f"np.{name} has no VJP rule, so it cannot be recorded for a tensor.{nearest(name, covered)} For a result without "
+        f"a gradient, call it on t.data; to add a rule, see autodiff.op"
+    )
+
+
+def as_numpy(function: Callable[..., Any], made: Any) -> Callable[..., Any]:
+    """Let an op be called with the arguments of its NumPy twin: arrays first, settings by NumPy's names and order."""
+
+    @functools.cache
+    def parameters() -> inspect.Signature | None:
+        try:
+            return inspect.signature(function)
+        except ValueError:  # written in C, without a signature
+            return None
+
+    count = len(made.signature.arguments)
+
+    def call(*args: Any, **settings: Any) -> Any:
+        signature = parameters()
+        if signature is None or made.signature.variadic:
+            names = [*made.signature.arguments, *made.signature.settings]
+            given: Iterable[tuple[str, Any]] = [*zip(names, args, strict=False), *settings.items()]
+            if len(args) > len(names):
+                raise TypeError(f"np.{function.__name__} on a tensor takes at most {len(names)} arguments")
+        else:
+            given = signature.bind(*args, **settings).arguments.items()
+        order = list(signature.parameters)[:count] if signature is not None else list(made.signature.arguments)
+        arrays: list[Any] = []
+        rest: dict[str, Any] = {}
+        for i, (name, value) in enumerate(given):
+            if i < count and (name in order or made.signature.variadic):
+                arrays.append(value)
+            elif value is not None or name in made.signature.settings:
+                rest[name] = value
+        known = made.signature.settings.keys() | made.signature.required
+        unknown = [name for name in rest if name not in known]
+        if unknown:
+            raise TypeError(
+                f"np.{function.__name__} on a tensor does not take {unknown[0]}=...; it is "
+                f"{made.name}{made.signature.full}"
+            )
+        return made(*arrays, **{name: to_array(value) for name, value in rest.items()})
+
+    return call

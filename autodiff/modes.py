@@ -11,7 +11,6 @@ import functools
 import inspect
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 __all__ = ["Mode", "current", "decompose", "no_grad", "recording", "scope"]
@@ -68,9 +67,7 @@ class Switch:
             path = f"{path}.{self._name}" if path else self._name
         _mode.set(Mode(record, decompose, path, outer))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         outer = _mode.get().outer
         assert outer is not None
         _mode.set(outer)

@@ -8,31 +8,23 @@ die by reference count alone.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import ReferenceType
 
 import numpy as np
 
-__all__ = ["OPS", "TWINS", "Array", "Leaf", "Node", "Plan", "Rule", "Signature", "Spec", "Vertex", "clock", "nearest"]
+from .signature import RESERVED, Signature, nearest
+
+__all__ = ["OPS", "TWINS", "Array", "Leaf", "Node", "Plan", "Rule", "Spec", "Vertex", "clock"]
 
 Array: TypeAlias = Any
 """What a rule computes with: an ndarray or NumPy scalar; a Tensor where the backward pass is itself recorded."""
 
-RESERVED: Final = ("g", "out", "needs")
-"""Names with a meaning of their own among a rule's parameters: the cotangent, the output, which arguments need it."""
-
 clock: Callable[[], int] = itertools.count(1).__next__
 """The creation counter: every node's number, and the stamp of every write to a leaf's data, in one order."""
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Return " Did you mean 'x'?" for the name closest to a wrong one, or nothing."""
-    found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
-    return f" Did you mean {found[0]!r}?" if found else ""
 
 
 class Leaf:
@@ -46,16 +38,17 @@ class Leaf:
     __slots__ = ("dtype", "number", "requires_grad", "shape", "source", "tensor")
 
     def __init__(
-        self,
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-        requires_grad: bool,
-        tensor: ReferenceType[Any] | None = None,
-        source: Leaf | None = None,
-    ) -> None:
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], requires_grad: bool,
+        tensor: ReferenceType[Any] | None = None, source: Leaf | None = None,
+    ) -> None:  # fmt: skip
         self.shape, self.dtype, self.requires_grad, self.tensor = shape, dtype, requires_grad, tensor
         self.source = source  # the leaf whose data it shares, for an unrecorded view; never itself (no cycles)
         self.number = clock()
+
+    @property
+    def root(self) -> Leaf:
+        """The leaf that owns the data."""
+        return self.source or self
 
 
 class Node:
@@ -81,32 +74,23 @@ class Node:
         Creation number: parents have lower ones, so sorting by it is a topological order.
     scope : str
         Where in the model the call was made.
-    source : Leaf or None
+    root : Leaf or None
         The leaf whose memory the output is a view of.
     tensor : weak reference or None
         The output tensor, where `retain_grad` asked for its gradient.
     """
 
     __slots__ = (
-        "dtype", "extra", "inputs", "number", "out", "parents", "plan", "scope", "settings", "shape", "source", "tensor",
+        "dtype", "extra", "inputs", "number", "out", "parents", "plan", "root", "scope", "settings", "shape", "tensor",
     )  # fmt: skip
     requires_grad: Final = True  # a call is only recorded if one of its arguments does
 
     def __init__(
-        self,
-        plan: Plan,
-        parents: tuple[Vertex | None, ...],
-        inputs: tuple[Any, ...] | None,
-        out: Any,
-        extra: dict[str, Any] | None,
-        settings: Mapping[str, Any],
-        shape: Any,
-        dtype: Any,
-        scope: str,
-        source: Leaf | None,
-    ) -> None:
+        self, plan: Plan, parents: tuple[Vertex | None, ...], inputs: tuple[Any, ...] | None, out: Any,
+        extra: dict[str, Any] | None, settings: Mapping[str, Any], shape: Any, dtype: Any, scope: str, root: Leaf | None,
+    ) -> None:  # fmt: skip
         self.plan, self.parents, self.inputs, self.out, self.extra = plan, parents, inputs, out, extra
-        self.settings, self.shape, self.dtype, self.scope, self.source = settings, shape, dtype, scope, source
+        self.settings, self.shape, self.dtype, self.scope, self.root = settings, shape, dtype, scope, root
         self.tensor: ReferenceType[Any] | None = None
         self.number = clock()
 
@@ -146,53 +130,6 @@ class Plan(NamedTuple):
     keep_all: bool
     keep_out: bool
     values: tuple[str, ...]
-
-
-class Signature(NamedTuple):
-    """An op's parameters: positional ones are arrays, keyword-only ones settings."""
-
-    arguments: tuple[str, ...]
-    optional: int  # how many trailing arguments have a default, which is None
-    variadic: bool
-    settings: dict[str, Any]  # with their defaults
-    required: frozenset[str]  # settings without a default
-    full: inspect.Signature
-
-    @classmethod
-    def of(cls, function: Callable[..., Any]) -> Signature:
-        """Read the parameters of a forward; refuse what an op cannot have."""
-        full = inspect.signature(function)
-        name = getattr(function, "__name__", "op")
-        arguments: list[str] = []
-        settings: dict[str, Any] = {}
-        required = set()
-        optional, variadic = 0, False
-        for parameter in full.parameters.values():
-            if parameter.name in RESERVED:
-                raise TypeError(f"op {name!r}: {parameter.name!r} is reserved, rename that parameter ({RESERVED})")
-            if parameter.kind is parameter.VAR_KEYWORD:
-                raise TypeError(f"op {name!r}: write each setting out instead of **{parameter.name}")
-            if parameter.kind is parameter.KEYWORD_ONLY:
-                if parameter.default is parameter.empty:
-                    required.add(parameter.name)
-                else:
-                    settings[parameter.name] = parameter.default
-                continue
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                variadic = True
-                if arguments:
-                    raise TypeError(f"op {name!r}: *{parameter.name} must be its only positional parameter")
-            elif parameter.default is None:
-                optional += 1
-            elif parameter.default is not parameter.empty:
-                raise TypeError(
-                    f"op {name!r}: the argument {parameter.name!r} has the default {parameter.default!r}; an array may "
-                    f"only default to None, a setting goes behind the *"
-                )
-            arguments.append(parameter.name)
-        if not arguments:
-            raise TypeError(f"op {name!r} has no positional parameter: an op needs an array to act on")
-        return cls(tuple(arguments), optional, variadic, settings, frozenset(required), full)
 
 
 class Spec:
@@ -282,19 +219,19 @@ class Spec:
         self.plans[mask | 1 << count] = plan
         return plan
 
-    def check_values(self, extra: Mapping[str, Any]) -> None:
-        """Check, at the first recorded call, the names that `save` gave against those that the rules ask for."""
+    def select(self, plan: Plan, extra: dict[str, Any]) -> dict[str, Any]:
+        """Select the values that the rules of a plan ask for from those that `save` gave."""
         for name in extra:
             if name in RESERVED or name in self.signature.full.parameters:
                 raise TypeError(f"op {self.name!r}: save({name}=...) hides a parameter of that name; rename the value")
-        known = [*RESERVED, *self.signature.full.parameters, *extra]
-        for rule in self.rules:
-            for name in rule.values:
-                if name not in extra:
-                    raise TypeError(
-                        f"op {self.name!r}: a VJP rule asks for {name!r}, which is neither an argument, a setting nor a "
-                        f"saved value of it; known are {', '.join(known)}.{nearest(name, known)}"
-                    )
+        for name in plan.values:
+            if name not in extra:
+                known = [*RESERVED, *self.signature.full.parameters, *extra]
+                raise TypeError(
+                    f"op {self.name!r}: a VJP rule asks for {name!r}, which is neither an argument, a setting nor a "
+                    f"saved value of it; known are {', '.join(known)}.{nearest(name, known)}"
+                )
+        return {name: extra[name] for name in plan.values}
 
 
 def _runner(

@@ -18,15 +18,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import modes
 from .backward import Pick
-from .methods import to_array
-from .node import OPS, TWINS, Leaf, Node, Plan, Spec, Vertex, nearest
+from .methods import as_numpy
+from .node import OPS, TWINS, Leaf, Node, Plan, Spec, Vertex
+from .signature import nearest
 from .tensor import Tensor, wrap
 
 __all__ = ["Op", "op", "save"]
@@ -79,23 +81,15 @@ class Op(Spec, Generic[P, R]):
     """A differentiable operation; made by `op`. Calling it on tensors records; on plain arrays it just computes."""
 
     def __init__(
-        self,
-        forward: Callable[P, R],
-        *,
-        numpy: Any = None,
-        elementwise: bool = False,
-        linear: bool = False,
-        surrogate: bool = False,
-        samples: Any = (),
-        error_samples: Any = (),
-    ) -> None:
+        self, forward: Callable[P, R], *, numpy: Any = None, elementwise: bool = False, linear: bool = False,
+        surrogate: bool = False, samples: Any = (), error_samples: Any = (),
+    ) -> None:  # fmt: skip
         ufunc = isinstance(numpy, np.ufunc)
-        generalized = ufunc and numpy.signature is not None  # works on cores of the last axes, broadcasts the others
-        super().__init__(
-            forward, elementwise=elementwise or (ufunc and not generalized), batched=generalized, linear=linear
-        )
+        batched = ufunc and numpy.signature is not None  # a generalized ufunc broadcasts all but the last axes
+        super().__init__(forward, elementwise=elementwise or (ufunc and not batched), batched=batched, linear=linear)
         functools.update_wrapper(self, forward)
         self.__signature__ = self.signature.full
+        self.arity = -1 if self.signature.variadic else len(self.signature.arguments)
         self.twin, self.surrogate = numpy, surrogate
         self.samples, self.error_samples = samples, error_samples
 
@@ -135,41 +129,28 @@ class Op(Spec, Generic[P, R]):
 
     def _call(self, *args: Any, **settings: Any) -> Any:
         """Compute, and record where an argument is a tensor that requires a gradient."""
-        signature = self.signature
-        arguments: Sequence[Any] = args
-        if len(args) != len(signature.arguments) or signature.variadic:
-            arguments = self._arguments(args, settings)
+        if len(args) != self.arity:
+            args = self._arguments(args, settings)
         values: list[Any] = []
         parents: list[Vertex | None] = []
         mask, bit, tensors = 0, 1, False
-        for arg in arguments:
+        for arg in args:
             if type(arg) is Tensor:
                 tensors = True
                 vertex = arg.node
                 if vertex is not None and vertex.requires_grad:
-                    mask |= bit
+                    mask += bit
                 values.append(arg._data)
                 parents.append(vertex)
             else:
                 values.append(arg if type(arg) in _AS_THEY_ARE else self._convert(arg))
                 parents.append(None)
-            bit <<= 1
-        merged: Mapping[str, Any] = signature.settings
-        if settings or signature.required:
-            merged = self._settings(settings)
-        if not tensors:
-            out = self.forward(*values, **settings)
-            return out.out if type(out) is Saved else out
-
+            bit += bit
+        bound = self._settings(settings) if settings or self.signature.required else self.signature.settings
         mode = modes.current()
-        if mode.decompose and self.decomposed is not None:
+        if tensors and mode.decompose and self.decomposed is not None:
             with modes.scope(self.name):
-                return self.decomposed(*arguments, **settings)
-        plan = None
-        if mask and mode.record:
-            plan = self.plans.get(mask | bit) or self.plan(mask, len(arguments))
-            if not plan.rules:
-                plan = None  # only arguments that are declared to have no gradient
+                return self.decomposed(*args, **settings)
         try:
             out = self.forward(*values, **settings)
         except Exception as error:
@@ -179,61 +160,66 @@ class Op(Spec, Generic[P, R]):
         extra = None
         if type(out) is Saved:
             extra, out = out.values, out.out
-        if type(out) is tuple or type(out) is list:
-            return self._outputs(out, plan, arguments, values, parents, extra, merged, mode.scope)
+        if not tensors:
+            return out
+        if not mask or not mode.record:
+            return self._constants(out, values, parents)
+        plan = self.plans.get(mask + bit) or self.plan(mask, len(args))
+        if not plan.rules:  # only arguments that are declared to have no gradient
+            return self._constants(out, values, parents)
+        source, keep = None, plan.keep
         if type(out) is np.ndarray:
             out, source = _view_of(out, values, parents)
-        else:
-            source = None
-            if not isinstance(out, np.generic):
-                out = np.asarray(out)[()]
-        kind = out.dtype.kind
-        if plan is None or kind != "f":
-            if kind == "c":
-                raise TypeError(f"{self.name!r} gave complex numbers; they have no gradient here")
-            return wrap(out, None if source is None else Leaf(out.shape, out.dtype, False, None, source))
-        inputs, kept, extra = _keep(plan, arguments, values, parents, out, extra)
-        node = Node(plan, tuple(parents), inputs, kept, extra, merged, out.shape, out.dtype, mode.scope, source)
+        elif type(out) is tuple or type(out) is list:
+            return self._several(out, plan, args, values, parents, extra, bound, mode.scope)
+        elif not isinstance(out, np.generic):
+            out = np.asarray(out)[()]
+        if out.dtype.kind != "f":
+            return self._constants(out, values, parents)
+        if keep is not None:
+            keep = _keep(plan, args, values, parents)
+        if extra is not None or plan.values:
+            extra = self.select(plan, extra or {})
+        node = Node(plan, tuple(parents), keep, out if plan.keep_out else None, extra, bound, out.shape, out.dtype, mode.scope, source)
         return wrap(out, node)
-
-    def _outputs(
-        self,
-        outs: Sequence[Any],
-        plan: Plan | None,
-        args: Sequence[Any],
-        values: list[Any],
-        parents: list[Vertex | None],
-        extra: dict[str, Any] | None,
-        settings: Mapping[str, Any],
-        scope: str,
-    ) -> tuple[Tensor, ...]:
-        """Record a call with several outputs: one node, and a pick of each floating output."""
-        viewed = [_view_of(np.asarray(out), values, parents) for out in outs]
-        arrays = tuple(out for out, _ in viewed)
-        if plan is None:
-            return tuple(
-                wrap(out, None if source is None else Leaf(out.shape, out.dtype, False, None, source))
-                for out, source in viewed
-            )
-        inputs, kept, extra = _keep(plan, args, values, parents, arrays, extra)
-        shapes, dtypes = [out.shape for out in arrays], [out.dtype for out in arrays]
-        node = Node(plan, tuple(parents), inputs, kept, extra, settings, shapes, dtypes, scope, None)
-        picks = []
-        for i, (out, source) in enumerate(viewed):
-            where = {"index": i, "count": len(arrays)}
-            pick = Node(_PICK, (node,), None, None, None, where, out.shape, out.dtype, scope, source)
-            picks.append(wrap(out, pick if out.dtype.kind == "f" else None))
-        return tuple(picks)
 
     __call__ = cast("Callable[Concatenate[Op[P, R], P], R]", _call)  # to a caller, it has the forward's signature
 
+    def _constants(self, out: Any, values: list[Any], parents: list[Vertex | None]) -> Any:
+        """Wrap a result that is not recorded. A view of a leaf remembers it, so that changed data are noticed."""
+        if type(out) is tuple or type(out) is list:
+            return tuple(self._constants(part, values, parents) for part in out)
+        out, source = _view_of(np.asarray(out), values, parents)
+        if out.dtype.kind not in "fiub":
+            raise TypeError(f"{self.name}() gave dtype {out.dtype}; tensors hold real numbers")
+        return wrap(out, None if source is None else Leaf(out.shape, out.dtype, False, None, source))
+
+    def _several(
+        self, outs: Sequence[Any], plan: Plan, args: Sequence[Any], values: list[Any], parents: list[Vertex | None],
+        extra: dict[str, Any] | None, settings: Mapping[str, Any], scope: str,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        """Record a call with several outputs: one node, and a pick of it for each floating output."""
+        viewed = [_view_of(np.asarray(out), values, parents) for out in outs]
+        arrays = tuple(out for out, _ in viewed)
+        inputs = None if plan.keep is None else _keep(plan, args, values, parents)
+        extra = self.select(plan, extra or {})
+        shapes, dtypes = [out.shape for out in arrays], [out.dtype for out in arrays]
+        kept = arrays if plan.keep_out else None
+        node = Node(plan, tuple(parents), inputs, kept, extra, settings, shapes, dtypes, scope, None)
+        tensors = []
+        for i, (out, source) in enumerate(viewed):
+            where = {"index": i, "count": len(arrays)}
+            pick = Node(_PICK, (node,), None, None, None, where, out.shape, out.dtype, scope, source)
+            tensors.append(wrap(out, pick if out.dtype.kind == "f" else None))
+        return tuple(tensors)
+
     # --- the less common forms of a call ---
 
-    def _arguments(self, args: Sequence[Any], settings: dict[str, Any]) -> Sequence[Any]:
+    def _arguments(self, args: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
         """Bring arrays given by keyword or left out into their places; take ``*arrays`` also as one list."""
         if self.signature.variadic:
             if len(args) == 1 and isinstance(args[0], (list, tuple)):
-                args = args[0]
+                args = tuple(args[0])
             if not args:
                 raise TypeError(f"{self.name}() needs at least one array")
             return args
@@ -242,7 +228,7 @@ class Op(Spec, Generic[P, R]):
             bound = self.signature.full.bind(*args, **own, **settings)
         except TypeError as error:
             raise TypeError(f"{self.name}{self.signature.full}: {error}") from None
-        return [bound.arguments.get(name) for name in self.signature.arguments]
+        return tuple([bound.arguments.get(name) for name in self.signature.arguments])
 
     def _settings(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Bind the defaults; refuse unknown and missing settings."""
@@ -253,8 +239,7 @@ class Op(Spec, Generic[P, R]):
                     f"{self.name}() has no setting {name!r}; it is {self.name}{self.signature.full}."
                     f"{nearest(name, self.signature.full.parameters)}"
                 )
-        missing = self.signature.required - settings.keys()
-        if missing:
+        if missing := self.signature.required - settings.keys():
             raise TypeError(f"{self.name}() needs the setting {', '.join(sorted(missing))}")
         return {**self.signature.settings, **settings}
 
@@ -272,38 +257,25 @@ class Op(Spec, Generic[P, R]):
 
 
 def _view_of(
-    out: np.ndarray[Any, Any], values: list[Any], parents: list[Vertex | None]
-) -> tuple[np.ndarray[Any, Any], Leaf | None]:
+    out: NDArray[Any], values: list[Any], parents: list[Vertex | None]
+) -> tuple[NDArray[Any], Leaf | None]:
     """Find the leaf whose memory an output shares. A view is read-only, else writing to it would change its source."""
     for value, parent in zip(values, parents, strict=True):
         if out is value or (out.base is not None and type(value) is np.ndarray and np.may_share_memory(out, value)):
             out = out.view() if out is value else out
             out.flags.writeable = False
-            if parent is None:
-                return out, None
-            return out, parent.source or (parent if type(parent) is Leaf else None)
+            return out, None if parent is None else parent.root
     return out, None
 
 
-def _keep(
-    plan: Plan,
-    args: Sequence[Any],
-    values: list[Any],
-    parents: list[Vertex | None],
-    out: Any,
-    extra: dict[str, Any] | None,
-) -> tuple[tuple[Any, ...] | None, Any, dict[str, Any] | None]:
-    """Select what the rules that will run ask for, and nothing else."""
-    inputs: tuple[Any, ...] | None = None
-    if plan.keep is not None:
-        for i, arg in enumerate(args):  # so that a later write to a constant's data is noticed, too
-            if plan.keep[i] and type(arg) is Tensor and parents[i] is None:
-                parents[i] = arg.node = Leaf(arg.shape, arg.dtype, False)
-        inputs = tuple(values) if plan.keep_all else tuple(v if k else None for v, k in zip(values, plan.keep, strict=True))
-    if plan.values or extra:
-        plan.op.check_values(extra or {})
-        extra = {name: extra[name] for name in plan.values} if extra else None
-    return inputs, out if plan.keep_out else None, extra
+def _keep(plan: Plan, args: Sequence[Any], values: list[Any], parents: list[Vertex | None]) -> tuple[Any, ...]:
+    """Select the arguments that the rules ask for. Constants get a leaf, so that a later write to them is noticed."""
+    for i, arg in enumerate(args):
+        if parents[i] is None and type(arg) is Tensor:
+            parents[i] = arg.node = Leaf(arg.shape, arg.dtype, False)
+    if plan.keep_all:
+        return tuple(values)
+    return tuple([value if kept else None for value, kept in zip(values, plan.keep or (), strict=True)])
 
 
 _pick = Spec(lambda outputs, *, index, count: outputs[index], elementwise=False, batched=False, linear=True)
@@ -319,15 +291,9 @@ _PICK = _pick.plan(1, 1)
 def op(forward: Callable[P, R], /) -> Op[P, R]: ...
 @overload
 def op(
-    *,
-    numpy: Any = None,
-    elementwise: bool = False,
-    linear: bool = False,
-    surrogate: bool = False,
-    samples: Any = (),
-    error_samples: Any = (),
-    override: bool = False,
-) -> Callable[[Callable[P, R]], Op[P, R]]: ...
+    *, numpy: Any = None, elementwise: bool = False, linear: bool = False, surrogate: bool = False,
+    samples: Any = (), error_samples: Any = (), override: bool = False,
+) -> Callable[[Callable[P, R]], Op[P, R]]: ...  # fmt: skip
 def op(forward: Any = None, /, *, override: bool = False, **declared: Any) -> Any:
     """Make a differentiable operation of a NumPy function.
 
@@ -388,11 +354,8 @@ def op(forward: Any = None, /, *, override: bool = False, **declared: Any) -> An
 
 def _register(forward: Callable[P, R], *, override: bool, **declared: Any) -> Op[P, R]:
     made: Op[P, R] = Op(forward, **declared)
-    before = OPS.get(made.name)
-    if before is not None and not override and (before.__module__, before.__qualname__) != (
-        forward.__module__,
-        forward.__qualname__,
-    ):
+    before = OPS.get(made.name, forward)
+    if (before.__module__, before.__qualname__) != (forward.__module__, forward.__qualname__) and not override:
         raise ValueError(
             f"an op named {made.name!r} exists in {before.__module__}; choose another name, or replace it with "
             f"@op(override=True)"
@@ -401,44 +364,3 @@ def _register(forward: Callable[P, R], *, override: bool, **declared: Any) -> Op
     if made.twin is not None:
         TWINS[made.twin] = made if isinstance(made.twin, np.ufunc) else as_numpy(made.twin, made)
     return made
-
-
-def as_numpy(function: Callable[..., Any], made: Op[Any, Any]) -> Callable[..., Any]:
-    """Let an op be called with the arguments of its NumPy twin: arrays first, settings by NumPy's names and order."""
-
-    @functools.cache
-    def parameters() -> inspect.Signature | None:
-        try:
-            return inspect.signature(function)
-        except ValueError:  # written in C, without a signature
-            return None
-
-    count = len(made.signature.arguments)
-
-    def call(*args: Any, **settings: Any) -> Any:
-        signature = parameters()
-        if signature is None or made.signature.variadic:
-            names = [*made.signature.arguments, *made.signature.settings]
-            given: Iterable[tuple[str, Any]] = [*zip(names, args, strict=False), *settings.items()]
-            if len(args) > len(names):
-                raise TypeError(f"np.{function.__name__} on a tensor takes at most {len(names)} arguments")
-        else:
-            given = signature.bind(*args, **settings).arguments.items()
-        order = list(signature.parameters)[:count] if signature is not None else list(made.signature.arguments)
-        arrays: list[Any] = []
-        rest: dict[str, Any] = {}
-        for i, (name, value) in enumerate(given):
-            if i < count and (name in order or made.signature.variadic):
-                arrays.append(value)
-            elif value is not None or name in made.signature.settings:
-                rest[name] = value
-        known = made.signature.settings.keys() | made.signature.required
-        unknown = [name for name in rest if name not in known]
-        if unknown:
-            raise TypeError(
-                f"np.{function.__name__} on a tensor does not take {unknown[0]}=...; it is "
-                f"{made.name}{made.signature.full}"
-            )
-        return made(*arrays, **{name: to_array(value) for name, value in rest.items()})
-
-    return call

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,19 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from . import modes
 from .backward import sweep
 from .methods import ArrayMethods, to_array, to_index
-from .node import TWINS, Array, Leaf, Node, Vertex, clock, nearest
+from .node import Array, Leaf, Node, Vertex, clock
 
 __all__ = ["Tensor", "as_tensor", "start", "wrap"]
-
-PLAIN: frozenset[Any] = frozenset({
-    np.zeros_like, np.ones_like, np.full_like, np.empty_like, np.shape, np.ndim, np.size,
-    np.isnan, np.isinf, np.isfinite, np.signbit, np.any, np.all, np.allclose, np.isclose, np.array_equal,
-    np.nonzero, np.count_nonzero, np.argmax, np.argmin, np.argsort, np.searchsorted, np.array_repr, np.array_str,
-    np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
-    np.logical_and, np.logical_or, np.logical_xor, np.logical_not,
-    np.shares_memory, np.may_share_memory, np.result_type, np.broadcast_shapes,
-})  # fmt: skip
-"""NumPy functions whose results carry no gradient: called on the data, with plain results."""
 
 
 class Tensor(ArrayMethods):
@@ -99,9 +88,7 @@ class Tensor(ArrayMethods):
     def stamp(self) -> None:
         """Note that the data were written to, so that a graph that had saved them refuses to run backward."""
         if type(self.node) is Leaf:
-            self.node.number = clock()
-            if self.node.source is not None:
-                self.node.source.number = self.node.number
+            self.node.root.number = clock()
 
     @property
     def grad(self) -> NDArray[Any] | None:
@@ -148,8 +135,8 @@ class Tensor(ArrayMethods):
         if type(data) is np.ndarray:
             data = data.view()
             data.flags.writeable = False
-        source = self.node if type(self.node) is Leaf else self.node.source if self.node is not None else None
-        return wrap(data, None if source is None else Leaf(data.shape, data.dtype, False, None, source.source or source))
+        root = None if self.node is None else self.node.root
+        return wrap(data, None if root is None else Leaf(data.shape, data.dtype, False, None, root))
 
     def backward(self, cotangent: ArrayLike | None = None, retain_graph: bool = False) -> None:
         """Add the gradient of this tensor to the ``grad`` of every leaf that it was computed from.
@@ -186,52 +173,6 @@ class Tensor(ArrayMethods):
                 tensor._grad = np.array(gradient, dtype=vertex.dtype, order="C")  # its own, never shared
             else:
                 tensor._grad += gradient
-
-    # --- what an array has ---
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Lengths of the axes."""
-        shape: tuple[int, ...] = self._data.shape
-        return shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the elements."""
-        dtype: np.dtype[Any] = self._data.dtype
-        return dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self._data.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return int(self._data.size)
-
-    def item(self) -> Any:
-        """Return the one element as a Python number."""
-        return self._data.item()
-
-    def numpy(self) -> NDArray[Any]:
-        """Return a copy of the values."""
-        return np.array(self._data)
-
-    def tolist(self) -> Any:
-        """Return the values as nested lists of Python numbers."""
-        return self._data.tolist()
-
-    def __len__(self) -> int:
-        if not self._data.shape:
-            raise TypeError("len() of a tensor of shape ()")
-        return int(self._data.shape[0])
-
-    def __iter__(self) -> Iterator[Tensor]:
-        if not self._data.shape:
-            raise TypeError("iteration over a tensor of shape ()")
-        return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
         data = np.asarray(self._data)
@@ -303,28 +244,6 @@ class Tensor(ArrayMethods):
         self.data[to_index(index)] = to_array(value)
         self.stamp()
 
-    # --- NumPy's protocols ---
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **settings: Any) -> Any:
-        if settings.pop("out", None) is not None:
-            raise TypeError(
-                f"np.{ufunc.__name__} cannot write a tensor's result into out=...: assign it, y = np.{ufunc.__name__}(...); "
-                f"for an array on the left of +=, write a = a + t"
-            )
-        if method == "__call__":
-            if ufunc in PLAIN:
-                return ufunc(*map(to_array, args), **settings)
-            if ufunc in TWINS:
-                return TWINS[ufunc](*args, **settings)
-        raise _uncovered(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
-
-    def __array_function__(self, function: Any, types: Any, args: Any, settings: Any) -> Any:
-        if function in TWINS:
-            return TWINS[function](*args, **settings)
-        if function in PLAIN:
-            return function(*map(_plain, args), **{name: _plain(value) for name, value in settings.items()})
-        raise _uncovered(function.__name__)
-
 
 # --- making tensors, and taking them apart ---
 
@@ -366,13 +285,6 @@ def as_tensor(array: ArrayLike | Tensor) -> Tensor:
     return array if type(array) is Tensor else wrap(_numeric(np.asarray(to_array(array))))
 
 
-def _plain(value: Any) -> Any:
-    """Replace tensors by their data, also inside lists and tuples."""
-    if type(value) in (list, tuple):
-        return type(value)(map(_plain, value))
-    return to_array(value)
-
-
 def _numeric(array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.kind not in "fiub":
         raise TypeError(
@@ -391,14 +303,6 @@ def _leaf(tensor: Tensor) -> Leaf:
             f"floats, Tensor([1.0, 2.0]), or convert, Tensor(x.astype(float))"
         )
     return Leaf(tensor.shape, tensor.dtype, True, weakref.ref(tensor))
-
-
-def _uncovered(name: str) -> TypeError:
-    covered = [function.__name__ for function in TWINS]
-    return TypeError(
-        f"np.{name} has no VJP rule, so it cannot be recorded for a tensor.{nearest(name, covered)} For a result without "
-        f"a gradient, call it on t.data; to add a rule, see autodiff.op"
-    )
 
 
 def start(output: Tensor, cotangent: ArrayLike | Tensor | None) -> tuple[Vertex, Array]:

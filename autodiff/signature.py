@@ -1,0 +1,66 @@
+"""The parameters of an op: positional ones are arrays, keyword-only ones settings."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+__all__ = ["RESERVED", "Signature", "nearest"]
+
+RESERVED: Final = ("g", "out", "needs")
+"""Names with a meaning of their own among a rule's parameters: the cotangent, the output, which arguments need it."""
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return " Did you mean 'x'?" for the name closest to a wrong one, or nothing."""
+    found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return f" Did you mean {found[0]!r}?" if found else ""
+
+
+class Signature(NamedTuple):
+    """An op's parameters: positional ones are arrays, keyword-only ones settings."""
+
+    arguments: tuple[str, ...]
+    optional: int  # how many trailing arguments have a default, which is None
+    variadic: bool
+    settings: dict[str, Any]  # with their defaults
+    required: frozenset[str]  # settings without a default
+    full: inspect.Signature
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Signature:
+        """Read the parameters of a forward; refuse what an op cannot have."""
+        full = inspect.signature(function)
+        name = getattr(function, "__name__", "op")
+        arguments: list[str] = []
+        settings: dict[str, Any] = {}
+        required = set()
+        optional, variadic = 0, False
+        for parameter in full.parameters.values():
+            if parameter.name in RESERVED:
+                raise TypeError(f"op {name!r}: {parameter.name!r} is reserved, rename that parameter ({RESERVED})")
+            if parameter.kind is parameter.VAR_KEYWORD:
+                raise TypeError(f"op {name!r}: write each setting out instead of **{parameter.name}")
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                if parameter.default is parameter.empty:
+                    required.add(parameter.name)
+                else:
+                    settings[parameter.name] = parameter.default
+                continue
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                variadic = True
+                if arguments:
+                    raise TypeError(f"op {name!r}: *{parameter.name} must be its only positional parameter")
+            elif parameter.default is None:
+                optional += 1
+            elif parameter.default is not parameter.empty:
+                raise TypeError(
+                    f"op {name!r}: the argument {parameter.name!r} has the default {parameter.default!r}; an array may "
+                    f"only default to None, a setting goes behind the *"
+                )
+            arguments.append(parameter.name)
+        if not arguments:
+            raise TypeError(f"op {name!r} has no positional parameter: an op needs an array to act on")
+        return cls(tuple(arguments), optional, variadic, settings, frozenset(required), full)
