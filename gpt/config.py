@@ -1,6 +1,6 @@
 """The configuration of a model: one description for the GPT-2 and the Llama family, checked before arrays exist.
 
-Field names are nanoGPT's where it has one. A `GPTConfig` that was constructed is valid: every later module may rely on it.
+Field names are nanoGPT's where it has one. A `GPTConfig` that was constructed is valid; later modules rely on it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-__all__ = ["BATCH_SIZES", "PRESETS", "GPTConfig", "nearest", "preset"]
+__all__ = ["BATCH_SIZES", "PRESETS", "GPTConfig", "nearest", "preset", "whole"]
 
 CHOICES = {
     "norm": ("layernorm", "rmsnorm"),
@@ -58,6 +58,37 @@ def nearest(name: object, known: Iterable[str]) -> str:
     names = list(known)
     close = difflib.get_close_matches(str(name).lower(), names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(names)}"
+
+
+def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """Return a whole number as an int; a bool, a float and a numeral are none.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument, for the message.
+    value : int or NumPy integer
+    low, high : int
+        Bounds, both included; None means no upper bound.
+
+    Raises
+    ------
+    ValueError
+        If `value` is not an integer or out of bounds.
+
+    Examples
+    --------
+    >>> whole("seed", -1, 0)
+    Traceback (most recent call last):
+        ...
+    ValueError: seed=-1 must be an integer of at least 0
+    """
+    integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not integer or value < low or (high is not None and value > high):
+        allowed = f"of at least {low}" if high is None else f"from {low} to {high}"
+        found = "" if integer else f", not {type(value).__name__}"
+        raise ValueError(f"{name}={value!r} must be an integer {allowed}{found}")
+    return int(value)
 
 
 @dataclass(frozen=True)
@@ -149,7 +180,7 @@ class GPTConfig:
                 value = self.n_head
             elif value is None and field == "d_ff":
                 value = 4 * self.n_embd
-            self._set(field, _size(field, value))
+            self._set(field, whole(field, value, 1))
         for field in SWITCHES:
             self._set(field, _switch(field, getattr(self, field)))
         for field, allowed in CHOICES.items():
@@ -265,15 +296,6 @@ class GPTConfig:
         if "vocab_size" not in fields:
             raise ValueError("the config lacks vocab_size; give the number of tokens in the vocabulary")
         return cls(**fields)
-
-
-def _size(field: str, value: Any) -> int:
-    """Return a positive int; a bool, a float and a numeral are not sizes."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise ValueError(f"{field}={value!r} must be an integer of at least 1, not {type(value).__name__}")
-    if value < 1:
-        raise ValueError(f"{field}={value} must be at least 1")
-    return int(value)
 
 
 def _switch(field: str, value: Any) -> bool:
