@@ -10,7 +10,7 @@ arguments); the second one makes a sum that the table owns, later ones are added
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -75,7 +75,7 @@ def sweep(
     while nodes:
         node = nodes.pop()
         g = table.pop(node, None)
-        if g is None:  # no cotangent arrived: a sibling output of a node with several was the only one used
+        if g is None:  # all its consumers had declared that argument to have no gradient
             continue
         if node.tensor is not None or (targets is not None and node in targets):
             results[node] = g
@@ -84,15 +84,10 @@ def sweep(
         if type(g) is list:
             g = _fill_missing(g, node)
         view = node if lift is None else lift(node)
-        for rule, needs in node.plan.rules:
-            try:
-                answer = rule.run(view, g, needs)
-            except Exception as error:
-                error.add_note(f"in the VJP rule of {_describe(node, rule)}")
-                raise
-            for i, contribution in _pairs(node, rule, needs, answer) if rule.several else ((rule.arguments[0], answer),):
+        for rule, needs in node.plan.rules if wanted is None else _narrow(node, wanted):
+            for i, contribution in _run(rule, node, view, g, needs):
                 parent = node.parents[i]
-                if parent is None or (wanted is not None and parent not in wanted):
+                if parent is None:
                     continue
                 if type(contribution) is Pick:
                     _add_pick(table, parent, contribution)
@@ -176,14 +171,32 @@ def _fill_missing(cotangents: list[Array | None], node: Node) -> list[Array]:
     ]
 
 
-def _pairs(node: Node, rule: Rule, needs: tuple[bool, ...], answer: Any) -> list[tuple[int, Array]]:
-    """Match the tuple that a rule for several arguments returned with the arguments that need it."""
-    arguments = range(len(needs)) if node.op.signature.variadic else rule.arguments
+def _narrow(node: Node, wanted: set[Vertex]) -> list[tuple[Rule, tuple[bool, ...]]]:
+    """Leave only the rules, and in `needs` only the arguments, on the way to a target."""
+    narrowed = []
+    for rule, needs in node.plan.rules:
+        arguments = range(len(needs)) if node.op.signature.variadic else rule.arguments
+        needs = tuple(need and node.parents[i] in wanted for i, need in zip(arguments, needs, strict=True))
+        if any(needs):
+            narrowed.append((rule, needs))
+    return narrowed
+
+
+def _run(rule: Rule, node: Node, view: Any, g: Array, needs: tuple[bool, ...]) -> Iterable[tuple[int, Array]]:
+    """Run one rule; return its answers with the positions of their arguments."""
+    try:
+        answer = rule.run(view, g, needs)
+    except Exception as error:
+        error.add_note(f"in the VJP rule of {_describe(node, rule)}")
+        raise
+    if not rule.several:
+        return ((rule.arguments[0], answer),)
     if type(answer) is not tuple or len(answer) != len(needs):
         given = f"a tuple of {len(answer)}" if type(answer) is tuple else f"a {type(answer).__name__}"
         raise TypeError(
             f"the VJP rule of {_describe(node, rule)} returned {given}, instead of a tuple of {len(needs)} cotangents"
         )
+    arguments = range(len(needs)) if node.op.signature.variadic else rule.arguments
     return [(i, part) for i, part, needed in zip(arguments, answer, needs, strict=True) if needed]
 
 
