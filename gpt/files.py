@@ -53,8 +53,8 @@ def atomic_write(path: str | os.PathLike[str], content: bytes | Iterable[bytes |
             if mode is not None:
                 os.chmod(temporary, mode)
             os.replace(temporary, target)
-        except BaseException:  # also an interrupt
-            temporary.unlink()
+        except BaseException:  # also an interrupt, even one that arrives just after the replacement
+            temporary.unlink(missing_ok=True)
             raise
         _sync_folder(target.parent)
     except OSError as error:

@@ -72,6 +72,19 @@ def test_a_fault_at_any_call_leaves_old_or_new_content_and_no_other_file(target,
         assert str(target) in message
 
 
+def test_an_interrupt_just_after_the_replacement_is_still_an_interrupt(target, monkeypatch):
+    real = os.replace
+
+    def replace(*args):
+        real(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(KeyboardInterrupt):
+        atomic_write(target, NEW)
+    assert target.read_bytes() == b"new content" and names(target) == ["file.bin"]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="folders cannot be synced on Windows")
 def test_a_file_system_that_cannot_sync_folders_is_accepted(target, monkeypatch):
     real = os.fsync
