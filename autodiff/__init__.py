@@ -10,7 +10,7 @@ Build tensors, compute with operators and NumPy's functions, call ``backward()``
     array([0.7864, 0.42  ])
 """
 
-from . import functional
+from . import functional, viz
 from .differentiate import gradients
 from .modes import decompose, no_grad, scope
 from .op import op, save
@@ -18,4 +18,4 @@ from .tensor import Tensor, as_tensor
 
 __version__ = "0.1.0"
 
-__all__ = ["Tensor", "as_tensor", "decompose", "functional", "gradients", "no_grad", "op", "save", "scope"]
+__all__ = ["Tensor", "as_tensor", "decompose", "functional", "gradients", "no_grad", "op", "save", "scope", "viz"]

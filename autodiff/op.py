@@ -245,8 +245,6 @@ class Op(Spec, Generic[P, R]):
 
     def _convert(self, arg: Any) -> Any:
         """Make an array of an argument that is neither a tensor nor an array yet."""
-        if isinstance(arg, Tensor):
-            raise TypeError("Tensor cannot be subclassed: hold one instead")
         array = arg if isinstance(arg, (np.ndarray, np.generic)) else np.asarray(arg)
         if array.dtype.kind not in "fiub":
             raise TypeError(

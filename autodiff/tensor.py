@@ -53,6 +53,9 @@ class Tensor(ArrayMethods):
     _grad: NDArray[Any] | None
     node: Vertex | None
 
+    def __init_subclass__(cls) -> None:
+        raise TypeError("a Tensor cannot be subclassed: hold one as an attribute instead")
+
     def __init__(self, data: ArrayLike, requires_grad: bool = False, name: str | None = None) -> None:
         array = _numeric(np.array(to_array(data)))
         self._data = array if array.ndim else array[()]

@@ -1,0 +1,613 @@
+"""The sweep: order, accumulation, release, broadcasting, checks of what rules return, changed data."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+import weakref
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import mutually_broadcastable_shapes
+
+import autodiff as ad
+import autodiff.functional as F
+from autodiff import Tensor
+from autodiff.op import Op
+
+
+def leaf(data, dtype=np.float64):
+    return Tensor(np.asarray(data, dtype), requires_grad=True)
+
+
+# --- the shape of the graph, and the order of the sweep ---
+
+
+@pytest.mark.parametrize(
+    ("f", "at", "expected"),
+    [
+        (lambda x: x + x, 3.0, 2.0),
+        (lambda x: x * x, 3.0, 6.0),
+        (lambda x: x * x * x, 2.0, 12.0),
+        (lambda x: x - x, 2.0, 0.0),
+        (lambda x: x / x, 2.0, 0.0),
+        (lambda x: np.maximum(x, x), 2.0, 1.0),
+    ],
+)
+def test_an_argument_used_twice_gets_both_contributions(f, at, expected):
+    x = leaf(at)
+    f(x).backward()
+    assert x.grad == expected
+
+
+def test_a_diamond_adds_all_its_branches():
+    x = leaf(2.0)
+    y = 3.0 * x
+    (2.0 * y + 5.0 * y).backward()
+    assert x.grad == 21.0
+
+
+def test_doubling_forty_times_visits_each_node_once():
+    x = y = leaf(1.0)
+    for _ in range(40):
+        y = y + y
+    y.backward()
+    assert x.grad == 2.0**40
+
+
+def test_long_and_short_paths_meet_in_order():
+    x = leaf(1.5)
+    short = x * 2.0
+    long = x
+    for _ in range(10):
+        long = long * 1.0
+    (short * long * x).backward()  # 2 x^3
+    assert x.grad == pytest.approx(6 * 1.5**2, rel=1e-15)
+
+
+def test_a_chain_of_a_hundred_thousand_ops():
+    x = y = leaf(0.0)
+    for _ in range(100_000):
+        y = y + 1.0
+    assert len(repr(y)) < 100
+    y.backward(retain_graph=True)
+    assert x.grad == 1.0
+    died = weakref.ref(y)
+    del y
+    assert died() is None
+
+
+def test_a_fresh_chain_dies_before_any_backward():
+    y = leaf(0.0)
+    for _ in range(100_000):
+        y = y * 1.0
+    died = weakref.ref(y)
+    del y
+    assert died() is None
+
+
+# --- calling backward ---
+
+
+def test_gradients_accumulate_over_backward_passes():
+    a, b, d = leaf(3.0), leaf(2.0), leaf(1.0)
+    e = (a + b) * d
+    e.backward(retain_graph=True)
+    assert (a.grad, b.grad, d.grad) == (1.0, 1.0, 5.0)
+    e.backward()
+    assert (a.grad, b.grad, d.grad) == (2.0, 2.0, 10.0)
+
+
+def test_a_second_backward_names_retain_graph():
+    x = leaf(2.0)
+    y = x * x
+    y.backward()
+    with pytest.raises(RuntimeError, match=r"second time through 'multiply'.*retain_graph=True.*detach"):
+        y.backward()
+    assert x.grad == 4.0
+
+
+def test_a_second_backward_is_refused_also_where_nothing_was_saved():
+    x = leaf(2.0)
+    y = x + 1.0
+    y.backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        y.backward()
+    assert x.grad == 1.0
+
+
+def test_backward_needs_a_cotangent_for_more_than_one_element():
+    x = leaf([1.0, 2.0, 3.0])
+    y = x**2
+    with pytest.raises(ValueError, match=r"shape \(3,\) needs a cotangent"):
+        y.backward()
+    y.backward(np.ones(3))
+    np.testing.assert_array_equal(x.grad, [2.0, 4.0, 6.0])
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_one_element_of_any_rank_needs_no_cotangent(shape):
+    x = leaf(np.full(shape, 3.0))
+    (x * x).backward()
+    assert x.grad.shape == shape
+    assert x.grad.item() == 6.0
+
+
+@pytest.mark.parametrize("cotangent", [np.ones(2), np.ones((3, 1)), 1.0])
+def test_a_cotangent_of_another_shape_is_refused(cotangent):
+    with pytest.raises(ValueError, match="cotangent has shape"):
+        (leaf([1.0, 2.0, 3.0]) * 2.0).backward(cotangent)
+
+
+def test_a_complex_cotangent_is_refused():
+    with pytest.raises(TypeError, match="real numbers"):
+        (leaf([1.0]) * 2.0).backward(np.array([1j]))
+
+
+def test_backward_where_nothing_requires_grad():
+    with pytest.raises(RuntimeError, match="requires_grad=True"):
+        (Tensor(2.0) * 3.0).backward()
+    with ad.no_grad():
+        y = leaf(2.0) * 3.0
+    with pytest.raises(RuntimeError, match=r"no_grad\(\)"):
+        y.backward()
+
+
+def test_the_seed_is_not_written_to_and_not_kept():
+    x, seed = leaf([1.0, 2.0]), np.array([1.0, 1.0])
+    y = x + x
+    (y + y).backward(seed)
+    np.testing.assert_array_equal(seed, [1.0, 1.0])
+    seed[:] = 7.0
+    np.testing.assert_array_equal(x.grad, [4.0, 4.0])
+
+
+def test_a_leaf_is_its_own_output():
+    x = leaf([1.0, 2.0])
+    x.backward([3.0, 4.0])
+    np.testing.assert_array_equal(x.grad, [3.0, 4.0])
+
+
+def test_what_the_output_does_not_depend_on():
+    x, y = leaf(1.0), leaf(2.0)
+    (y * y).backward()
+    assert x.grad is None
+    assert ad.gradients(y * y, x).item() == 0.0
+
+
+# --- gradients never share memory ---
+
+
+def test_gradients_of_two_arguments_are_independent():
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    (x + y).sum().backward()
+    x.grad *= 0
+    np.testing.assert_array_equal(y.grad, [1.0, 1.0])
+
+
+def test_gradients_are_owned_writable_arrays():
+    x, s = leaf(np.ones((3, 2))), leaf(2.0)
+    (np.broadcast_to(x, (4, 3, 2)) * s).T.sum().backward()
+    for t in (x, s):
+        assert type(t.grad) is np.ndarray
+        assert t.grad.flags.owndata
+        assert t.grad.flags.writeable
+        assert t.grad.shape == t.shape
+        assert not np.shares_memory(t.grad, t.data)
+    s.grad += 1.0
+    assert s.grad == 25.0
+
+
+def test_accumulating_does_not_change_a_sibling():
+    x, y = leaf([1.0, 1.0]), leaf([1.0, 1.0])
+    z = x + y
+    z.backward([1.0, 2.0], retain_graph=True)
+    z.backward([1.0, 2.0])
+    np.testing.assert_array_equal(x.grad, [2.0, 4.0])
+    np.testing.assert_array_equal(y.grad, [2.0, 4.0])
+
+
+# --- broadcasting is summed back in one place ---
+
+
+def test_broadcasting_a_single_element():
+    a, b = leaf([1.0]), leaf(2.0 * np.ones((5, 4)))
+    (a * b).sum().backward()
+    np.testing.assert_array_equal(a.grad, [40.0])
+
+
+def test_broadcasting_a_row_against_a_column():
+    a, b = leaf(np.ones((4, 1))), leaf([[1.0, 2.0, 3.0, 4.0]])
+    (a * b).sum().backward()
+    np.testing.assert_array_equal(a.grad, np.full((4, 1), 10.0))
+    np.testing.assert_array_equal(b.grad, np.full((1, 4), 4.0))
+
+
+def test_a_scalar_gradient_is_an_array():
+    s = leaf(2.0)
+    (s * np.ones(3)).sum().backward()
+    assert type(s.grad) is np.ndarray
+    assert s.grad.ndim == 0
+    assert s.grad == 3.0
+
+
+def test_broadcasting_against_size_zero():
+    a, b = leaf(np.ones((4, 0))), leaf(np.ones((4, 1)))
+    (a + b).sum().backward()
+    np.testing.assert_array_equal(b.grad, np.zeros((4, 1)))
+    assert a.grad.shape == (4, 0)
+
+
+def test_augmented_assignment_that_grows():
+    x = leaf(np.ones((3, 3)))
+    y = x
+    y += np.ones((3, 3, 3))
+    (y**2).backward(np.ones((3, 3, 3)))
+    np.testing.assert_array_equal(x.grad, np.full((3, 3), 12.0))
+
+
+@given(mutually_broadcastable_shapes(num_shapes=2, max_dims=4, max_side=3, min_side=0), st.integers(0, 99))
+def test_broadcasting_equals_the_transposed_broadcast(shapes, seed):
+    """d sum(c * (a * b)) / da is the sum of c * b over every index that a was repeated along."""
+    rng = np.random.default_rng(seed)
+    a, b = (leaf(rng.normal(size=shape)) for shape in shapes.input_shapes)
+    c = rng.normal(size=shapes.result_shape)
+    (a * b).backward(c)
+    for t, other in ((a, b), (b, a)):
+        full = c * np.broadcast_to(other.data, c.shape)
+        expected = np.zeros(t.shape)
+        where = np.broadcast_to(np.arange(t.size).reshape(t.shape), c.shape)
+        np.add.at(expected.reshape(-1), where.reshape(-1), full.reshape(-1))
+        np.testing.assert_allclose(t.grad, expected, rtol=1e-12, atol=1e-12)
+
+
+# --- what a rule returns is checked at that op ---
+
+
+def wrong(answer, *, names=("x",), elementwise=False):
+    def faulty(x, y):
+        return x + np.sum(y)
+
+    op = Op(faulty, elementwise=elementwise)
+    op.vjp(*names)(lambda g: answer)
+    return op.nondiff(*({"x", "y"} - set(names)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "match"),
+    [
+        (np.ones(3), ValueError, r"'faulty' for argument 'x' returned the shape \(3,\).* the shape \(2,\)"),
+        (None, TypeError, r"'faulty' for argument 'x' returned None.*nondiff"),
+        (np.ones(2) * 1j, TypeError, r"'faulty' for argument 'x' returned the dtype complex128"),
+    ],
+)
+def test_a_wrong_answer_names_op_argument_and_both_shapes(answer, error, match):
+    x = leaf([1.0, 2.0])
+    with pytest.raises(error, match=match):
+        wrong(answer)(x, 1.0).backward(np.ones(2))
+    assert x.grad is None
+
+
+@pytest.mark.parametrize("answer", [[np.ones(2), np.ones(2)], (np.ones(2),), np.ones((2, 2)), None])
+def test_a_rule_for_two_arguments_returns_a_tuple_of_two(answer):
+    x, y = leaf([1.0, 2.0]), leaf([1.0, 2.0])
+    with pytest.raises(TypeError, match="tuple of 2 cotangents"):
+        wrong(answer, names=("x", "y"))(x, y).backward(np.ones(2))
+
+
+def test_an_exception_in_a_rule_says_where():
+    def boom(x):
+        return x * 1.0
+
+    op = Op(boom)
+    op.vjp("x")(lambda g: 1 / 0)
+    with pytest.raises(ZeroDivisionError) as caught, ad.scope("model"):
+        op(leaf(1.0)).backward()
+    assert "'boom' for 'x'" in caught.value.__notes__[0]
+    assert "in model" in caught.value.__notes__[0]
+
+
+def test_an_elementwise_rule_must_have_an_outputs_shape():
+    x = leaf(np.ones((3, 1)))
+    with pytest.raises(ValueError, match=r"shape \(1, 3\)"):
+        wrong(np.ones((1, 3)), elementwise=True)(x, 1.0).backward(np.ones((3, 1)))
+
+
+def test_a_float64_answer_is_cast_to_the_arguments_dtype():
+    x = leaf([1.0, 2.0], np.float32)
+    wrong(np.array([1.0, 2.0]))(x, 1.0).backward(np.ones(2))
+    assert x.grad.dtype == np.float32
+
+
+def test_a_failed_pass_leaves_the_gradients_alone():
+    x, y = leaf([1.0, 2.0]), leaf([1.0, 2.0])
+    z = wrong(np.ones(3))(x * 1.0, 1.0) + y
+    with pytest.raises(ValueError, match="returned the shape"):
+        z.backward(np.ones(2))
+    assert x.grad is None
+    assert y.grad is None
+
+
+# --- only what is needed runs, and is kept ---
+
+
+def test_rules_of_arguments_without_gradient_never_run():
+    ran = []
+
+    def product(x, y):
+        return x * y
+
+    op = Op(product, elementwise=True)
+    op.vjp("x")(lambda g, y: ran.append("x") or g * y)
+    op.vjp("y")(lambda g, x: ran.append("y") or g * x)
+    x, y = leaf(2.0), leaf(3.0)
+    op(x, Tensor(3.0)).backward()
+    op(x, 3.0).backward()
+    assert ran == ["x", "x"]
+    ran.clear()
+    ad.gradients(op(x, y), y)
+    assert ran == ["y"]
+
+
+def test_only_what_a_running_rule_asks_for_is_saved():
+    x, w = leaf(np.ones((2, 3))), Tensor(np.ones((3, 4)))
+    node = (x @ w).node
+    assert node.inputs[0] is None  # the constant's gradient would need it
+    assert node.inputs[1] is w.data
+    assert (x + w.data.sum()).node.inputs is None
+
+
+def test_saved_arrays_are_released_as_the_sweep_goes():
+    n, side = 30, 100
+    w = [leaf(np.eye(side)) for _ in range(n)]
+    y = leaf(np.ones((side, side)))
+    for each in w:
+        y = y @ each
+    total = y.sum()
+    del y, each
+    tracemalloc.start()
+    total.backward()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # n gradients must exist at the end; the cotangents must not all exist beside them
+    assert peak < (n + 6) * side * side * 8
+
+
+def test_a_graph_dies_by_reference_count():
+    gc.collect()
+    gc.disable()
+    try:
+        x = leaf(np.ones(5))
+        middle = np.tanh(x)
+        y = F.softmax(middle * 2.0).sum() + (middle[1:] * middle[:-1]).sum()
+        first, second = F.split(middle, [2])
+        y = y + first.sum() * second.sum()
+        watched = [weakref.ref(t) for t in (middle, y, first)]
+        data = weakref.ref(middle.data)
+        del middle, first, second
+        assert data() is not None
+        y.backward()
+        del y
+        assert [w() for w in (*watched, data)] == [None] * 4
+    finally:
+        gc.enable()
+
+
+def test_training_steps_leave_no_garbage_behind():
+    x = leaf(np.ones(5))
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            F.layer_norm(x).sum().backward()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
+# --- several outputs ---
+
+
+def test_outputs_that_no_one_uses_get_zeros():
+    x = leaf(np.arange(6.0))
+    _, middle, _ = F.split(x, 3)
+    (middle * middle).sum().backward()
+    np.testing.assert_array_equal(x.grad, [0, 0, 4, 6, 0, 0])
+
+
+def test_one_output_used_twice():
+    x = leaf(np.arange(4.0))
+    first, second = F.split(x, 2)
+    (first * second + first).sum().backward()
+    np.testing.assert_array_equal(x.grad, [3.0, 4.0, 0.0, 1.0])
+
+
+# --- data that changed after they were saved ---
+
+
+def assign(x):
+    x.data = x.data + 2.0
+
+
+def decrement(x):
+    x.data -= 1.0
+
+
+def set_item(x):
+    x.data = np.where(np.arange(x.size) == 0, 9.0, x.data)
+
+
+@pytest.mark.parametrize("change", [assign, decrement, set_item])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x * x,
+        lambda x: x[0:] * x[0:],
+        lambda x: x.reshape(1, 1)[0] * 2.0 * x,
+        lambda x: np.log(x),
+        lambda x: x.T.detach() * x,
+    ],
+    ids=["itself", "a view", "a view of a view", "unary", "a detached view"],
+)
+def test_changed_data_are_noticed(f, change):
+    x = leaf([3.0])
+    y = f(x)
+    change(x)
+    with pytest.raises(RuntimeError, match=r"changed after they had been saved"):
+        y.backward(np.ones(y.shape))
+    assert x.grad is None
+
+
+def test_changed_constants_are_noticed():
+    x, c = leaf([3.0]), Tensor([2.0])
+    y = x * c
+    c.data = [5.0]
+    with pytest.raises(RuntimeError, match="of 'multiply'.*changed after"):
+        y.backward()
+
+
+def test_changed_data_behind_an_unrecorded_view_are_noticed():
+    x, w = leaf([3.0, 4.0]), leaf([1.0])
+    with ad.no_grad():
+        view = x[1:]
+    y = view * w
+    x.data -= 1.0
+    with pytest.raises(RuntimeError, match="changed after"):
+        y.backward()
+
+
+def test_changes_that_no_rule_can_see_are_fine():
+    x = leaf([3.0])
+    y = x + 1.0
+    x.data -= 1.0
+    y.backward()
+    assert x.grad == 1.0
+
+
+def test_a_step_between_two_graphs_is_fine():
+    x = leaf([3.0])
+    for expected in (6.0, 4.0):
+        x.grad = None
+        (x * x).backward()
+        assert x.grad == expected
+        x.data -= 1.0
+
+
+# --- gradients(): several outputs and inputs, results as inputs, higher orders ---
+
+
+def test_gradients_write_nothing_and_keep_the_graph():
+    x = leaf(3.0)
+    y = x * x
+    assert ad.gradients(y, x).item() == 6.0
+    assert ad.gradients(y, x).item() == 6.0
+    assert x.grad is None
+    y.backward()
+    assert x.grad == 6.0
+
+
+def test_gradients_with_respect_to_a_result():
+    x = leaf(3.0)
+    y = x * x
+    z = y * x
+    dx, dy = ad.gradients(z, [x, y])
+    assert (dx.item(), dy.item()) == (27.0, 3.0)
+
+
+def test_gradients_of_several_outputs_add_up():
+    x = leaf([1.0, 2.0])
+    g = ad.gradients([x * 2.0, x * x], x, [np.ones(2), np.array([1.0, 10.0])])
+    np.testing.assert_array_equal(g.data, [4.0, 42.0])
+
+
+def test_gradients_refuse_what_they_cannot_use():
+    x, y = leaf(1.0), leaf(2.0)
+    with pytest.raises(RuntimeError, match="input 1 requires no gradient"):
+        ad.gradients(x * y, [x, Tensor(1.0)])
+    with pytest.raises(ValueError, match="1 outputs need as many cotangents, not 2"):
+        ad.gradients([x * y], x, [1.0, 2.0])
+
+
+def test_results_of_gradients_are_independent():
+    x, y = leaf([1.0]), leaf([2.0])
+    dx, dy = ad.gradients(x + y, [x, y])
+    dx.data[0] = 5.0
+    assert dy.item() == 1.0
+
+
+def nth_derivative(f, x, n):
+    y = f(x)
+    for _ in range(n):
+        y = ad.gradients(y, x, create_graph=True)
+    return y.item()
+
+
+def test_derivatives_of_a_gaussian_at_zero():
+    values = [nth_derivative(lambda x: np.exp(-(x**2)), leaf(0.0), n) for n in range(1, 5)]
+    assert values == [0.0, -2.0, 0.0, 12.0]
+
+
+def test_gradient_of_a_gradient():
+    assert nth_derivative(lambda x: x**2, leaf(5.0), 2) == 2.0
+
+
+def test_higher_order_through_a_fused_op_names_decompose():
+    x = leaf([1.0, 2.0, 4.0])
+    with pytest.raises(RuntimeError, match=r"'softmax' is a fused op.*ad\.decompose\(\)"):
+        ad.gradients(F.softmax(x)[0], x, create_graph=True)
+    with ad.decompose():
+        first = ad.gradients(F.softmax(x)[0], x, create_graph=True)
+    p = np.exp(x.data) / np.exp(x.data).sum()
+    second = ad.gradients(first[0], x)
+    expected = p[0] * ((1 - 2 * p[0]) * ((np.arange(3) == 0) - p))
+    np.testing.assert_allclose(second.data, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_a_value_derived_in_the_forward_makes_an_op_once_differentiable():
+    def four_squares(x):
+        return ad.save(4 * x * x, twice=2 * x)
+
+    op = Op(four_squares)
+    op.vjp("x")(lambda g, twice: g * 4 * twice)
+    x = leaf(3.0)
+    assert ad.gradients(op(x), x).item() == 24.0
+    with pytest.raises(RuntimeError, match=r"'four_squares' is once-differentiable.*'twice'"):
+        ad.gradients(op(x), x, create_graph=True)
+
+
+def test_a_rule_in_plain_numpy_is_differentiable_again():
+    def four_squares(x):
+        return 4 * x * x
+
+    op = Op(four_squares)
+    op.vjp("x")(lambda g, x: g * 8 * x)
+    assert nth_derivative(op, leaf(3.0), 1) == 24.0
+    assert nth_derivative(op, leaf(3.0), 2) == 8.0
+    assert nth_derivative(op, leaf(3.0), 3) == 0.0
+
+
+def test_a_recorded_cotangent_is_differentiated_too():
+    x, v = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    g = ad.gradients(x * x, x, v, create_graph=True)
+    np.testing.assert_array_equal(ad.gradients(g.sum(), v).data, [2.0, 4.0])
+
+
+def test_create_graph_records_below_no_grad():
+    x = leaf(3.0)
+    y = x**3
+    with ad.no_grad():
+        first = ad.gradients(y, x, create_graph=True)
+    assert ad.gradients(first, x).item() == 18.0
+
+
+def test_watch_sees_every_contribution():
+    from autodiff.backward import sweep
+
+    x = leaf(3.0)
+    y = x * x
+    seen = []
+    sweep([(y.node, np.float64(1.0))], watch=lambda node, argument, part, total: seen.append((argument, part, total)))
+    assert [name for name, _, _ in seen] == list(y.node.op.signature.arguments)
+    assert [numbers for _, *numbers in seen] == [[3.0, 3.0], [3.0, 6.0]]
