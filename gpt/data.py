@@ -200,7 +200,7 @@ class TextData:
         total = math.ceil(last / width)
         if count is not None:
             total = min(total, batch_size * count)
-        starts = np.linspace(0, last - width, total).round().astype(np.int64)
+        starts = np.arange(total) * (last - width) // max(total - 1, 1)  # whole numbers: no gap by rounding
         for first in range(0, total, batch_size):
             yield windows(self.val, starts[first : first + batch_size], width)
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from gpt.checkpoint import DTYPES, CheckpointError, check_tensors, is_checkpoint, load_checkpoint, save_checkpoint
 
 RELEASED = Path(__file__).with_name("checkpoint-v1.safetensors")
-MANIFEST = {"step": 3, "config": {"n_layer": 2, "tied": True}, "rng": 2**127 + 1, "chars": ["\n", "é", "\ud800"], "x": None}
+CHARS = ["\n", "é", "\ud800"]
+MANIFEST = {"step": 3, "config": {"n_layer": 2, "tied": True}, "rng": 2**127 + 1, "chars": CHARS, "x": None}
 TENSORS = {
     "w": np.arange(6, dtype=np.float32).reshape(2, 3) / 7,
     "n": np.array(2**40, dtype=np.int64),
@@ -58,6 +59,12 @@ def forge(path, entries, payload=b"", *, version="1", manifest="{}", metadata=No
     return path
 
 
+SPACED = json.dumps(  # the right fields, written as another program would
+    {"__metadata__": {"format": "autodiff-gpt", "version": "1", "sha256": "0" * 64, "manifest": "{}"}}
+)
+REORDERED = f'{{"__metadata__":{{"version":"1","format":"autodiff-gpt","sha256":"{"0" * 64}","manifest":"{{}}"}}}}'
+
+
 def entry(dtype="F32", shape=(2,), offsets=(0, 8)):
     return {"dtype": dtype, "shape": list(shape), "data_offsets": list(offsets)}
 
@@ -66,7 +73,8 @@ def entry(dtype="F32", shape=(2,), offsets=(0, 8)):
 
 
 dtypes = st.sampled_from([np.dtype(code) for code in DTYPES.values()])
-arrays = dtypes.flatmap(lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)))
+shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
+arrays = dtypes.flatmap(lambda dtype: hnp.arrays(dtype, shapes))
 layouts = st.sampled_from([
     lambda a: a, np.transpose, np.asfortranarray, lambda a: a[..., ::-1] if a.ndim else a,
     lambda a: np.repeat(a, 2, axis=0)[::2] if a.ndim else a, lambda a: a.astype(a.dtype.newbyteorder(">")),
@@ -90,6 +98,18 @@ def test_the_same_content_gives_the_same_bytes_in_any_order(path):
     first = path.read_bytes()
     save_checkpoint(path, dict(reversed(TENSORS.items())), MANIFEST)
     assert path.read_bytes() == first
+
+
+def test_every_tensor_begins_at_a_multiple_of_its_element_size(path):
+    for length in range(1, 9):
+        sizes = {"a" * length: "?", "b": "f2", "c": "f8", "d": "f4"}
+        tensors = {name: np.zeros(3, dtype) for name, dtype in sizes.items()}
+        save_checkpoint(path, tensors, {})
+        content = path.read_bytes()
+        size = struct.unpack("<Q", content[:8])[0]
+        header = json.loads(content[8 : 8 + size])
+        assert size % 8 == 0
+        assert all(header[name]["data_offsets"][0] % array.itemsize == 0 for name, array in tensors.items())
 
 
 def test_the_safetensors_package_reads_the_file(path):
@@ -296,10 +316,8 @@ def test_entries_that_do_not_describe_the_bytes_are_refused(path, entries, messa
         ({"text": '{"__metadata__":[]}'}, "no checkpoint of this program"),
         ({"text": '{"__metadata__":{"format":"autodiff-gpt","version":"1"}}'}, "manifest is missing"),
         ({"text": '{"a":1,"a":1}'}, "header is malformed: the key 'a' occurs twice"),
-        (
-            {"text": ' {"__metadata__":{"format":"autodiff-gpt","version":"1","sha256":"' + "0" * 64 + '","manifest":"{}"}}'},
-            "SHA-256",
-        ),
+        ({"text": SPACED}, "SHA-256"),
+        ({"text": REORDERED}, "SHA-256"),
     ],
 )
 def test_metadata_that_is_not_ours_is_refused(path, forged, message):

@@ -144,6 +144,8 @@ def test_an_id_outside_the_vocabulary_is_named_before_training(bad, position):
         check_ids(tokens, 5, "ids.bin")
     with pytest.raises(DataError, match=f"token id {bad}"):
         TextData(tokens, vocab_size=5, block_size=2)
+    with pytest.raises(DataError, match=f"token id {bad} at position 3"):
+        check_ids(tokens[:4], 5)
 
 
 def test_tokens_are_one_row_of_integers():

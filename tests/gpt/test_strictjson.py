@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 from gpt.strictjson import check_json, parse_json, shown
 
-scalars = st.none() | st.booleans() | st.integers(-(2**127), 2**127) | st.text() | st.floats(allow_nan=False, allow_infinity=False)
-values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4))
+numbers = st.integers(-(2**127), 2**127) | st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(
+    st.none() | st.booleans() | st.text() | numbers,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
 
 
 @given(st.dictionaries(st.text(), values, max_size=5))
@@ -35,7 +38,7 @@ def test_what_passes_the_check_survives_exactly(value):
         ('{"a": NaN}', "NaN is no JSON"),
         ('{"a": -Infinity}', "-Infinity is no JSON"),
         ('{"a": 1e999}', "a is inf; numbers must be finite"),
-        ('{"a": {"b": [0, 340282366920938463463374607431768211456]}}', r"a\.b\[1\] is an integer of more than 128 bits"),
+        ('{"a": {"b": [0, %d]}}' % 2**128, r"a\.b\[1\] is an integer of more than 128 bits"),
         ('{"a": ' + "9" * 10_000 + "}", "integer of 10000 digits"),
         ('{"a": ' + "[" * 33 + "]" * 33 + "}", "nested more than 32 deep"),
         ('{"a": ' + "[" * 200_000, "nested more than 32 deep"),

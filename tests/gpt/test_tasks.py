@@ -59,6 +59,11 @@ def test_held_out_questions_are_distinct_and_never_trained_on(case):
     assert len(evaluated) == len(held_out) and set(evaluated) == held_out
 
 
+def test_the_first_held_out_questions_are_typical():
+    questions, _ = TaskData.named("copy").held_out(400)
+    assert abs(questions.mean(axis=0) - 4.5).max() < 0.6  # four standard errors; in numerical order the first are all 0
+
+
 def test_the_training_part_is_drawn_whole():
     data = TaskData.named("sort", length=4)
     trained = {tuple(row[:4]) for step in range(40) for row in data.batch(step, 64)[0].tolist()}

@@ -22,6 +22,13 @@ def test_decoding_what_was_encoded_gives_every_text_over_the_vocabulary(corpus, 
     assert ids.shape == (len(text),) and np.issubdtype(ids.dtype, np.integer)
 
 
+def test_lone_surrogates_are_characters_like_any_other():
+    text = "a\ud800\udc00z\udfff"
+    tokenizer = tokenizer_from_dict(json.loads(json.dumps(CharTokenizer(text).to_dict())))
+    assert tokenizer.vocab_size == 5
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
 @given(texts)
 def test_ids_are_places_among_the_sorted_distinct_characters(corpus):
     tokenizer = CharTokenizer(corpus)
