@@ -1,3 +1,5 @@
+"""Where examples run."""
+
 import pytest
 
 
