@@ -118,7 +118,7 @@ def _start(header: bytes) -> bytes:
     return len(header).to_bytes(8, "little") + header
 
 
-def _storable(name: str, value: npt.ArrayLike) -> Array:
+def _storable(name: object, value: npt.ArrayLike) -> Array:
     """Return an array as it lies in the file: C order, little-endian."""
     if not isinstance(name, str) or name in ("", "__metadata__"):
         raise CheckpointError(f"a tensor cannot be named {name!r}; use any other non-empty string")

@@ -38,7 +38,7 @@ class DataError(ValueError):
 
 
 def read_text(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], encoding: str | None = None) -> str:
-    """Read text files into one string.
+    r"""Read text files into one string.
 
     Parameters
     ----------
@@ -63,9 +63,9 @@ def read_text(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "a.txt")
-    ...     _ = path.write_bytes("\\ufeffone\\r\\ntwo".encode())
+    ...     _ = path.write_bytes("\ufeffone\r\ntwo".encode())
     ...     read_text([path, path])
-    'one\\ntwo\\none\\ntwo'
+    'one\ntwo\none\ntwo'
     """
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
@@ -141,13 +141,12 @@ def _decode(path: Path, content: bytes, encoding: str | None) -> str:
     name = encoding or marked or "utf-8"
     try:
         text = content.decode(name)
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} is not {name}: byte 0x{content[error.start]:02x} at offset {error.start} ({error.reason}); "
-            f"{_remedy(encoding, marked)}"
-        ) from None
-    except UnicodeError as error:  # a few codecs do not say where
-        raise DataError(f"{path} is not {name} ({error}); {_remedy(encoding, marked)}") from None
+    except UnicodeError as error:
+        found = str(error)
+        if isinstance(error, UnicodeDecodeError):  # a few codecs, such as idna, do not say where
+            byte = error.object[error.start : error.start + 1].hex()
+            found = f"byte 0x{byte} at offset {error.start} ({error.reason})"
+        raise DataError(f"{path} is not {name}: {found}; {_remedy(encoding, marked)}") from None
     text = text.removeprefix("\ufeff")
     if not text:
         raise DataError(f"{path} is empty; name a file with text in it")

@@ -7,6 +7,7 @@ model is never separated from its vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -160,7 +161,7 @@ class CharTokenizer:
             raise ValueError(f"a char tokenizer has the fields 'type' (= 'char') and 'chars'; found {found}")
         if not isinstance(chars, list) or not chars or not all(isinstance(c, str) and len(c) == 1 for c in chars):
             raise ValueError("the field 'chars' of a char tokenizer must be a non-empty list of single characters")
-        if any(a >= b for a, b in zip(chars, chars[1:], strict=False)):
+        if any(a >= b for a, b in pairwise(chars)):
             raise ValueError("the field 'chars' of a char tokenizer must be sorted and without repetition")
         return cls("".join(chars))
 
@@ -177,7 +178,7 @@ class CharTokenizer:
 READERS: dict[str, Callable[[Mapping[str, Any]], Tokenizer]] = {"char": CharTokenizer.from_dict}
 
 
-def tokenizer_from_dict(fields: Mapping[str, Any]) -> Tokenizer:
+def tokenizer_from_dict(fields: object) -> Tokenizer:
     """Rebuild a tokenizer of any type from its dictionary form.
 
     Parameters

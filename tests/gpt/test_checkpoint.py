@@ -36,7 +36,8 @@ def assert_equal(found, expected):
     assert set(found) == set(expected)
     for name, array in expected.items():
         array = np.asarray(array)
-        assert found[name].shape == array.shape and found[name].dtype == array.dtype.newbyteorder("=")
+        assert found[name].shape == array.shape
+        assert found[name].dtype == array.dtype.newbyteorder("=")
         assert found[name].tobytes() == np.asarray(array, dtype=found[name].dtype).tobytes()
 
 
@@ -44,7 +45,9 @@ def refusal(path, **kwargs):
     with pytest.raises(CheckpointError) as caught:
         load_checkpoint(path, **kwargs)
     message = str(caught.value)
-    assert message.startswith(str(path)) and "\n" not in message and len(message) < len(str(path)) + 400
+    assert message.startswith(str(path))
+    assert "\n" not in message
+    assert len(message) < len(str(path)) + 400
     return message.removeprefix(f"{path}: ")
 
 
@@ -169,7 +172,8 @@ def test_what_cannot_be_stored_is_refused_before_anything_is_written(path, tenso
 def test_only_checkpoints_are_overwritten(path):
     save_checkpoint(path, TENSORS, {"step": 1})
     save_checkpoint(path, TENSORS, {"step": 2})
-    assert load_checkpoint(path)[1] == {"step": 2} and is_checkpoint(path)
+    assert load_checkpoint(path)[1] == {"step": 2}
+    assert is_checkpoint(path)
     for content in (b"", b"my thesis", path.read_bytes()[:30]):
         other = path.with_name("other")
         other.write_bytes(content)
@@ -255,7 +259,9 @@ def test_the_forger_of_these_tests_can_make_a_valid_file(path):
     payload = np.array([1.5, 2.5], "<f4").tobytes()
     forge(path, {"w": entry(), "e": entry(shape=(0, 2), offsets=(8, 8))}, payload, manifest='{"step":1}')
     tensors, manifest = load_checkpoint(path)
-    assert tensors["w"].tolist() == [1.5, 2.5] and tensors["e"].shape == (0, 2) and manifest == {"step": 1}
+    assert tensors["w"].tolist() == [1.5, 2.5]
+    assert tensors["e"].shape == (0, 2)
+    assert manifest == {"step": 1}
 
 
 @pytest.mark.parametrize(

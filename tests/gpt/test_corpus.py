@@ -60,7 +60,8 @@ def test_another_encoding_is_read_on_request_only(write):
     path = write(TEXT.encode("gb18030"))
     assert read_text(path, "gb18030") == TEXT
     message = refusal(path)
-    assert "text.txt is not utf-8" in message and "--encoding gb18030" in message
+    assert "text.txt is not utf-8" in message
+    assert "--encoding gb18030" in message
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
@@ -77,9 +78,10 @@ def test_a_wrong_encoding_is_answered_with_what_the_mark_says(write):
 
 def test_a_damaged_file_with_a_mark_and_a_wrong_request_each_get_a_remedy(write):
     damaged = refusal(write(b"\xff\xfea\0b"))
-    assert "not utf-16-le: byte 0x62 at offset 4" in damaged and "damaged" in damaged
+    assert "not utf-16-le: byte 0x62 at offset 4" in damaged
+    assert "damaged" in damaged
     assert "leave that out for UTF-8" in refusal(write("é".encode()), "ascii")
-    assert "not idna" in refusal(write(b"xn--\xff."), "idna")  # a codec that does not say where
+    assert "not idna" in refusal(write(b"xn--9"), "idna")  # a codec that does not say where
 
 
 @pytest.mark.parametrize("encoding", ["gb1803", "hex", "a\0b", ""])
@@ -102,7 +104,8 @@ def test_an_empty_file_is_named_even_among_others(write, content):
 
 def test_nul_is_refused_as_binary_or_unmarked_utf16(write):
     message = refusal(write("ab".encode("utf-16-le")))
-    assert "NUL (first at character 1)" in message and "utf-16-le" in message
+    assert "NUL (first at character 1)" in message
+    assert "utf-16-le" in message
 
 
 def test_missing_files_and_folders_and_nothing_are_refused(tmp_path):
@@ -141,8 +144,10 @@ def test_a_pipe_can_be_read(tmp_path):
 def test_the_builtin_text_is_english_help_in_a_fixed_order():
     text = builtin_text()
     assert text.startswith('The "assert" statement\n')
-    assert text == builtin_text() and len(text) > 400_000
-    assert "\r" not in text and "\0" not in text
+    assert text == builtin_text()
+    assert len(text) > 400_000
+    assert "\r" not in text
+    assert "\0" not in text
 
 
 def test_a_python_without_its_topics_is_told_to_name_data(monkeypatch):

@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -27,7 +28,8 @@ def test_targets_are_inputs_shifted_by_one_and_starts_span_the_whole_range():
     starts = set()
     for step in range(100):
         x, y = batch(np.arange(100), 32, 7, seed=0, step=step)
-        assert x.shape == y.shape == (32, 7) and x.dtype == y.dtype == np.int64
+        assert x.shape == y.shape == (32, 7)
+        assert x.dtype == y.dtype == np.int64
         np.testing.assert_array_equal(y, x + 1)
         np.testing.assert_array_equal(x, x[:, :1] + np.arange(7))
         starts.update(x[:, 0].tolist())
@@ -58,7 +60,8 @@ def test_impossible_seeds_and_steps_are_refused(seed, step):
 def test_batches_come_from_the_training_part_only():
     data = of(np.arange(200), 8, seed=1)
     seen = {int(i) for step in range(50) for part in data.batch(step, 16) for i in part.ravel()}
-    assert max(seen) == 179 and min(seen) == 0
+    assert max(seen) == 179
+    assert min(seen) == 0
     x, _ = data.batch(3, 16)
     np.testing.assert_array_equal(x, batch(data.train, 16, 8, 1, 3)[0])
 
@@ -120,14 +123,17 @@ def test_evaluation_covers_the_whole_validation_part_in_order(val, block, batch_
     x, y = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     np.testing.assert_array_equal(y, x + 1)
     assert set(y.ravel().tolist()) == set(range(1, val))
-    assert (np.diff(x[:, 0]) > 0).all() and x.shape[1] <= block
+    assert (np.diff(x[:, 0]) > 0).all()
+    assert x.shape[1] <= block
     assert [len(x) for x, _ in batches[:-1]] == [batch_size] * (len(batches) - 1)
 
 
 def test_evaluation_of_a_few_batches_is_evenly_spaced_and_always_the_same():
     data = of(np.arange(10_000), 16)
     starts = np.concatenate([x[:, 0] for x, _ in data.eval_batches(5, 2)]) - 9000
-    assert starts[0] == 0 and starts[-1] == 1000 - 17 and len(starts) == 10
+    assert starts[0] == 0
+    assert starts[-1] == 1000 - 17
+    assert len(starts) == 10
     assert np.ptp(np.diff(starts)) <= 1
     again = np.concatenate([x[:, 0] for x, _ in data.eval_batches(5, 2)]) - 9000
     np.testing.assert_array_equal(again, starts)
@@ -170,10 +176,10 @@ def test_impossible_arguments_are_refused(kwargs):
 
 def counted(train, val, vocab, smoothing=0.1):
     """Both baselines, counted pair by pair."""
-    single, pairs, firsts = Counter(train), Counter(zip(train, train[1:], strict=False)), Counter(train[:-1])
+    single, pairs, firsts = Counter(train), Counter(pairwise(train)), Counter(train[:-1])
     unigram = [(single[b] + smoothing) / (len(train) + smoothing * vocab) for b in val[1:]]
     bigram = [
-        (pairs[a, b] + smoothing) / (firsts[a] + smoothing * vocab) for a, b in zip(val, val[1:], strict=False)
+        (pairs[a, b] + smoothing) / (firsts[a] + smoothing * vocab) for a, b in pairwise(val)
     ]
     return [-math.fsum(map(math.log, p)) / len(p) for p in (unigram, bigram)]
 
@@ -212,7 +218,8 @@ def test_text_is_encoded_with_its_own_characters_or_with_a_given_tokenizer(tmp_p
     assert data.tokenizer.decode(data.val) == "abcab" * 2
     wider = CharTokenizer("abcdef")
     data = TextData.from_files([path, path], block_size=4, tokenizer=CharTokenizer("\nabcdef"))
-    assert data.vocab_size == 7 and data.source == f"{path} + {path}"
+    assert data.vocab_size == 7
+    assert data.source == f"{path} + {path}"
     with pytest.raises(DataError, match=r"a\.txt \+ .*outside the vocabulary: '\\n' .* position 100"):
         TextData.from_files([path, path], block_size=4, tokenizer=wider)
     with pytest.raises(DataError, match="text is empty"):

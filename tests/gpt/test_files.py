@@ -24,7 +24,8 @@ def names(path):
 
 def test_content_is_replaced_and_created(target):
     atomic_write(target, NEW)
-    assert target.read_bytes() == b"new content" and names(target) == ["file.bin"]
+    assert target.read_bytes() == b"new content"
+    assert names(target) == ["file.bin"]
     atomic_write(str(target), b"")
     assert target.read_bytes() == b""
     other = target.with_name("other.bin")
@@ -60,15 +61,17 @@ def test_a_fault_at_any_call_leaves_old_or_new_content_and_no_other_file(target,
             raise fault
         return real(*args, **kwargs)
 
-    with monkeypatch.context() as patch, pytest.raises(type(fault)) as caught:
+    with monkeypatch.context() as patch:
         patch.setattr(os, call, failing)
-        atomic_write(target, NEW)
+        with pytest.raises(type(fault)) as caught:
+            atomic_write(target, NEW)
     assert count == occurrence
     assert target.read_bytes() == (b"new content" if (call, occurrence) in AFTER else OLD)
     assert names(target) == ["file.bin"]
     if isinstance(fault, OSError):
         message = str(caught.value)
-        assert caught.value.errno == fault.errno and "cannot write 11 bytes: " + fault.strerror in message
+        assert caught.value.errno == fault.errno
+        assert "cannot write 11 bytes: " + fault.strerror in message
         assert str(target) in message
 
 
@@ -82,7 +85,8 @@ def test_an_interrupt_just_after_the_replacement_is_still_an_interrupt(target, m
     monkeypatch.setattr(os, "replace", replace)
     with pytest.raises(KeyboardInterrupt):
         atomic_write(target, NEW)
-    assert target.read_bytes() == b"new content" and names(target) == ["file.bin"]
+    assert target.read_bytes() == b"new content"
+    assert names(target) == ["file.bin"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="folders cannot be synced on Windows")
@@ -118,7 +122,8 @@ def test_links_folders_and_missing_folders_are_refused(target):
     link.symlink_to(target)
     with pytest.raises(FileExistsError, match="symbolic link"):
         atomic_write(link, NEW)
-    assert target.read_bytes() == OLD and link.is_symlink()
+    assert target.read_bytes() == OLD
+    assert link.is_symlink()
     with pytest.raises(FileExistsError, match="not a regular file"):
         atomic_write(target.parent, NEW)
     with pytest.raises(FileNotFoundError, match=r"cannot write 11 bytes: No such file"):
@@ -132,4 +137,5 @@ def test_a_file_that_appears_under_the_temporary_name_is_not_overwritten(target,
     squatter.write_bytes(b"precious")
     with pytest.raises(FileExistsError):
         atomic_write(target, NEW)
-    assert target.read_bytes() == OLD and squatter.read_bytes() == b"precious"
+    assert target.read_bytes() == OLD
+    assert squatter.read_bytes() == b"precious"

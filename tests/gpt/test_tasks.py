@@ -38,12 +38,15 @@ def test_every_sequence_is_a_question_and_its_right_answer(case):
     name, data = case
     n = data.question_length
     for x, y in [data.batch(0, 16), data.batch(1, 16), next(data.eval_batches(16))]:
-        assert x.shape == y.shape and x.shape[1] == data.block_size and x.dtype == y.dtype == np.int64
+        assert x.shape == y.shape
+        assert x.shape[1] == data.block_size
+        assert x.dtype == y.dtype == np.int64
         for inputs, targets in zip(x.tolist(), y.tolist(), strict=True):
             assert targets[: n - 1] == [-1] * (n - 1)
             assert targets[n - 1 :] == SOLVE[name](inputs[:n], data.vocab_size)
             assert inputs[n:] == targets[n - 1 : -1]
-            assert 0 <= min(inputs) and max(inputs) < data.vocab_size
+            assert 0 <= min(inputs)
+            assert max(inputs) < data.vocab_size
 
 
 def test_held_out_questions_are_distinct_and_never_trained_on(case):
@@ -56,7 +59,8 @@ def test_held_out_questions_are_distinct_and_never_trained_on(case):
     trained = {tuple(row[:n]) for step in range(30) for row in data.batch(step, 64)[0].tolist()}
     assert not trained & held_out
     evaluated = [tuple(row[:n]) for x, _ in data.eval_batches(50) for row in x.tolist()]
-    assert len(evaluated) == len(held_out) and set(evaluated) == held_out
+    assert len(evaluated) == len(held_out)
+    assert set(evaluated) == held_out
 
 
 def test_the_first_held_out_questions_are_typical():
@@ -131,5 +135,7 @@ def test_a_task_describes_itself():
     described = data.describe()
     assert json.loads(json.dumps(described)) == described
     assert described["train_questions"] + described["held_out_questions"] == 10_000
-    assert described["source"] == "task add" and data.has_validation
-    assert data.baselines() == {"uniform": math.log(10)} and data.bytes_per_token() is None
+    assert described["source"] == "task add"
+    assert data.has_validation
+    assert data.baselines() == {"uniform": math.log(10)}
+    assert data.bytes_per_token() is None

@@ -1,6 +1,7 @@
 """The character tokenizer: an exact round trip, and errors that name what is unknown."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ def test_decoding_what_was_encoded_gives_every_text_over_the_vocabulary(corpus, 
     text = data.draw(st.text(st.sampled_from(corpus)))
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == text
-    assert ids.shape == (len(text),) and np.issubdtype(ids.dtype, np.integer)
+    assert ids.shape == (len(text),)
+    assert np.issubdtype(ids.dtype, np.integer)
 
 
 def test_lone_surrogates_are_characters_like_any_other():
@@ -42,17 +44,18 @@ def test_ids_are_places_among_the_sorted_distinct_characters(corpus):
 def test_the_dictionary_form_survives_json(corpus):
     tokenizer = CharTokenizer(corpus)
     again = tokenizer_from_dict(json.loads(json.dumps(tokenizer.to_dict())))
-    assert again == tokenizer and hash(again) == hash(tokenizer)
+    assert again == tokenizer
+    assert hash(again) == hash(tokenizer)
     assert again.encode(corpus).tolist() == tokenizer.encode(corpus).tolist()
 
 
 def test_unknown_characters_are_all_listed_with_their_first_positions():
-    with pytest.raises(ValueError) as caught:
-        CharTokenizer("h").encode("hé☃é\n☃")
-    assert str(caught.value) == (
+    expected = (
         "characters outside the vocabulary: 'é' (U+00E9) at position 1, '☃' (U+2603) at position 2, "
         "'\\n' (U+000A) at position 4"
     )
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
+        CharTokenizer("h").encode("hé☃é\n☃")
 
 
 def test_a_message_about_very_many_unknown_characters_stays_readable():
@@ -64,7 +67,7 @@ def test_positions_are_right_beyond_the_first_chunk(monkeypatch):
     monkeypatch.setattr(module, "CHUNK", 4)
     tokenizer = CharTokenizer("abc")
     assert tokenizer.encode("abcabcabcab").tolist() == [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1]
-    with pytest.raises(ValueError, match="'x' .* at position 6$"):
+    with pytest.raises(ValueError, match=r"'x' .* at position 6$"):
         tokenizer.encode("abcabcxabcx")
 
 
