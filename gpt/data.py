@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +20,7 @@ from gpt.tasks import TaskData
 from gpt.tokenizer import CharTokenizer, Tokenizer
 from gpt.windows import Batch, batch, bigram_baseline, check_ids, unigram_baseline, windows
 
-__all__ = ["Data", "DataError", "TaskData", "TextData", "batch", "check_ids"]
+__all__ = ["Data", "DataError", "TaskData", "TextData", "batch", "check_ids", "open_data"]
 
 
 class Data(Protocol):
@@ -28,7 +28,11 @@ class Data(Protocol):
 
     @property
     def source(self) -> str:
-        """Where the data are from."""
+        """Where the data are from, for people."""
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """Where the data are from, for `open_data`; JSON-safe."""
 
     @property
     def vocab_size(self) -> int:
@@ -41,6 +45,10 @@ class Data(Protocol):
     @property
     def tokenizer(self) -> Tokenizer | None:
         """What turns text into these token ids."""
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """How the data were made, JSON-safe, so that a run can be resumed or judged without naming them again."""
 
     def batch(self, step: int, batch_size: int) -> Batch:
         """Return inputs and targets of a training step, each int64 of shape [batch_size, T], T <= `block_size`."""
@@ -83,6 +91,8 @@ class TextData:
         Where the tokens are from, for messages.
     tokenizer : Tokenizer, optional
         That made the tokens.
+    recipe : dict, optional
+        How `open_data` can make these data again; empty where it cannot.
 
     Attributes
     ----------
@@ -90,6 +100,9 @@ class TextData:
         The two parts.
     notes : list of str
         What the user should know about the split; usually empty.
+    recipe : dict
+        ``{"files": absolute paths, "encoding": str or None}``, ``{"builtin": True}``, or empty for text and tokens that
+        came from elsewhere.
 
     Raises
     ------
@@ -115,8 +128,9 @@ class TextData:
         seed: int = 0,
         source: str = "tokens",
         tokenizer: Tokenizer | None = None,
+        recipe: dict[str, Any] | None = None,
     ) -> None:
-        self.source, self.tokenizer = source, tokenizer
+        self.source, self.tokenizer, self.recipe = source, tokenizer, recipe or {}
         self.vocab_size = whole("vocab_size", vocab_size, 1)
         self.block_size = whole("block_size", block_size, 1)
         self.seed = whole("seed", seed, 0)
@@ -131,11 +145,13 @@ class TextData:
         split = max(len(tokens) * 9 // 10, window)
         self.train, self.val = tokens[:split], tokens[split:]
         self.notes = self._notes(len(tokens))
+        self.recipe: dict[str, Any] = {}
 
     @classmethod
     def from_text(
-        cls, text: str, *, block_size: int, seed: int = 0, source: str = "text", tokenizer: Tokenizer | None = None
-    ) -> TextData:
+        cls, text: str, *, block_size: int, seed: int = 0, source: str = "text", tokenizer: Tokenizer | None = None,
+        recipe: dict[str, Any] | None = None,
+    ) -> TextData:  # fmt: skip
         """Encode a text, by default with a `CharTokenizer` of its own characters; parameters as for the class."""
         if not text:
             raise DataError(f"{source} is empty; there is nothing to train on")
@@ -145,7 +161,9 @@ class TextData:
         except ValueError as error:
             raise DataError(f"{source}: {error}") from error
         size = tokenizer.vocab_size
-        return cls(tokens, vocab_size=size, block_size=block_size, seed=seed, source=source, tokenizer=tokenizer)
+        return cls(
+            tokens, vocab_size=size, block_size=block_size, seed=seed, source=source, tokenizer=tokenizer, recipe=recipe
+        )
 
     @classmethod
     def from_files(
@@ -161,13 +179,17 @@ class TextData:
         text = read_text(paths, encoding)
         names = [paths] if isinstance(paths, (str, os.PathLike)) else paths
         source = " + ".join(os.fspath(name) for name in names)
-        return cls.from_text(text, block_size=block_size, seed=seed, source=source, tokenizer=tokenizer)
+        data = cls.from_text(text, block_size=block_size, seed=seed, source=source, tokenizer=tokenizer)
+        data.recipe = {"files": [os.path.abspath(name) for name in names], "encoding": encoding}
+        return data
 
     @classmethod
     def builtin(cls, *, block_size: int, seed: int = 0, tokenizer: Tokenizer | None = None) -> TextData:
         """Encode the built-in text (see `gpt.corpus.builtin_text`); parameters as for the class."""
         source = "built-in text (Python's help topics)"
-        return cls.from_text(builtin_text(), block_size=block_size, seed=seed, source=source, tokenizer=tokenizer)
+        data = cls.from_text(builtin_text(), block_size=block_size, seed=seed, source=source, tokenizer=tokenizer)
+        data.recipe = {"builtin": True}
+        return data
 
     def batch(self, step: int, batch_size: int) -> Batch:
         """Return the random windows of a training step; see the function `batch`."""
@@ -246,3 +268,38 @@ class TextData:
         if not self.has_validation:
             return [f"no validation: {total} tokens hold little more than one window of {window}; {need}"]
         return [f"validation is one window of {left} tokens, shorter than block_size + 1 = {window}; {need}"]
+
+
+def open_data(recipe: Mapping[str, Any], *, block_size: int, seed: int = 0, tokenizer: Tokenizer | None = None) -> Data:
+    """Make the data that a recipe describes.
+
+    Parameters
+    ----------
+    recipe : mapping
+        ``{"task": NAME}``, ``{"files": [PATH, ...], "encoding": NAME or None}``, or ``{"builtin": True}``.
+    block_size : int
+        Window length of a text; a task has its own.
+    seed : int
+        Of the batches.
+    tokenizer : Tokenizer, optional
+        For a text; by default one made from it.
+
+    Raises
+    ------
+    DataError
+        If the data cannot be read, or the recipe is none of these.
+
+    Examples
+    --------
+    >>> open_data({"task": "sort"}, block_size=64).block_size
+    11
+    """
+    if "task" in recipe:
+        return TaskData.named(recipe["task"], seed=seed)
+    if recipe.get("files"):
+        return TextData.from_files(
+            recipe["files"], recipe.get("encoding"), block_size=block_size, seed=seed, tokenizer=tokenizer
+        )
+    if recipe.get("builtin"):
+        return TextData.builtin(block_size=block_size, seed=seed, tokenizer=tokenizer)
+    raise DataError("these data were not read from files, so they cannot be read again; name some with --data")

@@ -66,7 +66,7 @@ def _added(questions: Symbols, symbols: int) -> Symbols:
 TASKS = {
     "sort": Task("the same symbols in ascending order", length=6, symbols=3, operands=1, answer=_sorted),
     "add": Task("the sum of two numbers, last digit first", length=2, symbols=10, operands=2, answer=_added),
-    "copy": Task("the same symbols again", length=6, symbols=10, operands=1, answer=_copied),
+    "copy": Task("the same symbols again", length=6, symbols=4, operands=1, answer=_copied),
 }
 
 
@@ -92,12 +92,14 @@ class TaskData:
     length : int, optional
         Symbols of the sequence to sort or copy, or digits of each number to add; by default 6, 2, 6.
     symbols : int, optional
-        Number of symbols, 2 to 36, which is the vocabulary size; by default 3, 10, 10. Addition takes it as the base.
+        Number of symbols, 2 to 36, which is the vocabulary size; by default 3, 10, 4. Addition takes it as the base.
 
     Attributes
     ----------
     question_length, answer_length : int
         Symbols in a question and in an answer.
+    recipe : dict
+        ``{"task": name, "length": ..., "symbols": ...}``, JSON-safe.
     vocab_size, block_size : int
         Number of symbols, and ``question_length + answer_length - 1``: the last symbol is a target only.
 
@@ -124,6 +126,7 @@ class TaskData:
         symbols = whole("symbols", self.task.symbols if symbols is None else symbols, 2, len(ALPHABET))
         self.seed = whole("seed", seed, 0)
         self.source = f"task {name}"
+        self.recipe: dict[str, Any] = {"task": name, "length": length, "symbols": symbols}
         self.vocab_size = symbols
         self.tokenizer = CharTokenizer(ALPHABET[:symbols])
         self.question_length = self.task.operands * length

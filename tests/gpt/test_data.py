@@ -200,6 +200,7 @@ def test_a_large_vocabulary_needs_no_square_table():
 def test_the_baselines_of_the_builtin_text():
     data = TextData.builtin(block_size=64)
     baselines = data.baselines()
+    assert data.recipe == {"builtin": True}
     # 2.316 with the topics of Python 3.11; those of other versions differ a little
     assert baselines["bigram"] == pytest.approx(2.316, abs=0.02)
     assert baselines["bigram"] < baselines["unigram"] < baselines["uniform"] == math.log(data.vocab_size)
@@ -216,6 +217,7 @@ def test_text_is_encoded_with_its_own_characters_or_with_a_given_tokenizer(tmp_p
     data = TextData.from_files(path, block_size=4, seed=3)
     assert (data.vocab_size, data.seed, data.source) == (3, 3, str(path))
     assert data.tokenizer.decode(data.val) == "abcab" * 2
+    assert data.recipe == {"files": [str(path)], "encoding": None}
     wider = CharTokenizer("abcdef")
     data = TextData.from_files([path, path], block_size=4, tokenizer=CharTokenizer("\nabcdef"))
     assert data.vocab_size == 7
@@ -238,3 +240,11 @@ def test_the_description_is_json_safe():
     assert json.loads(json.dumps(described)) == described
     assert (described["source"], described["tokens"], described["vocab_size"]) == ("it", 60, 3)
     assert len(described["notes"]) == 1
+
+
+def test_a_relative_path_is_remembered_from_the_root(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_bytes("é".encode("gb18030") * 9)
+    monkeypatch.chdir(tmp_path)
+    data = TextData.from_files("a.txt", "gb18030", block_size=2)
+    assert data.recipe == {"files": [str(tmp_path / "a.txt")], "encoding": "gb18030"}
+    assert data.source == "a.txt"

@@ -64,7 +64,7 @@ def test_held_out_questions_are_distinct_and_never_trained_on(case):
 
 
 def test_the_first_held_out_questions_are_typical():
-    questions, _ = TaskData.named("copy").held_out(400)
+    questions, _ = TaskData.named("copy", symbols=10).held_out(400)
     assert abs(questions.mean(axis=0) - 4.5).max() < 0.6  # four standard errors; in numerical order the first are all 0
 
 
@@ -119,7 +119,7 @@ def test_exact_match_counts_whole_answers():
         ("copy", {"length": 0}, "length=0 must be an integer from 1 to 64"),
         ("copy", {"symbols": 37}, "symbols=37 must be an integer from 2 to 36"),
         ("copy", {"symbols": 1}, "symbols=1 must be"),
-        ("copy", {"length": 8}, "100,000,000 questions; reduce"),
+        ("copy", {"length": 8, "symbols": 10}, "100,000,000 questions; reduce"),
         ("add", {"length": 64, "symbols": 36}, "questions; reduce"),
         ("copy", {"length": 1, "symbols": 2}, "only 2 questions; increase"),
         ("copy", {"seed": -1}, "seed=-1 must be"),
@@ -137,5 +137,6 @@ def test_a_task_describes_itself():
     assert described["train_questions"] + described["held_out_questions"] == 10_000
     assert described["source"] == "task add"
     assert data.has_validation
+    assert data.recipe == {"task": "add", "length": 2, "symbols": 10}
     assert data.baselines() == {"uniform": math.log(10)}
     assert data.bytes_per_token() is None
