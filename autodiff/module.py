@@ -1,0 +1,312 @@
+"""A tree of named parameters: what layers and models are made of.
+
+Nothing is registered. A module is an ordinary object, and its attributes say what it consists of: a leaf tensor is a
+parameter, another module (or a list, tuple or dictionary of modules) a part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import reprlib
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import modes
+from .node import Node
+from .tensor import Tensor
+
+__all__ = ["Module"]
+
+
+class Module:
+    """Base of layers and models: finds its parameters, names them, copies them in and out.
+
+    A subclass assigns its parameters (tensors with ``requires_grad=True``) and parts (other modules) as attributes, and
+    defines ``forward``. A call of a part runs in the scope of the name under which its parent first held it, so every
+    node of the graph knows where in the model it was made.
+
+    Attributes
+    ----------
+    training : bool
+        Whether layers such as `Dropout` act as in training; set by `train` and `eval` for the whole tree.
+
+    Examples
+    --------
+    >>> from autodiff import Tensor, nn
+    >>> class Line(nn.Module):
+    ...     def __init__(self):
+    ...         self.slope, self.intercept = Tensor([2.0], requires_grad=True), Tensor([1.0], requires_grad=True)
+    ...
+    ...     def forward(self, x):
+    ...         return x * self.slope + self.intercept
+    >>> line = Line()
+    >>> line(Tensor([3.0])).data
+    array([7.])
+    >>> [name for name, _ in line.named_parameters()]
+    ['slope', 'intercept']
+    """
+
+    training: bool = True
+    forward: Callable[..., Any]
+    _scope: modes.Switch | None = None  # entered by a call; None until a parent holds the module
+    _containers: tuple[str, ...] = ()  # attributes whose list or dictionary of parts may grow
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        adopted = self._adopt(name, value)
+        if isinstance(value, (list, dict)) and (adopted or not value) and name not in self._containers:
+            object.__setattr__(self, "_containers", (*self._containers, name))
+
+    def _adopt(self, name: str, value: Any) -> bool:
+        """Give the parts under an attribute their scope, unless an earlier parent has; tell whether there are any."""
+        parts = [(key, part) for key, part in _entries(name, value) if isinstance(part, Module)]
+        for key, part in parts:
+            if part._scope is None:
+                object.__setattr__(part, "_scope", modes.scope(key))
+        return bool(parts)
+
+    def __call__(self, *args: Any, **settings: Any) -> Any:
+        """Run ``forward`` in the module's scope."""
+        for name in self._containers:  # `self.layers = []`, and later `.append(...)`
+            self._adopt(name, getattr(self, name, None))
+        if self._scope is None:
+            return self.forward(*args, **settings)
+        with self._scope:
+            return self.forward(*args, **settings)
+
+    # --- the tree ---
+
+    def children(self) -> Iterator[tuple[str, Module]]:
+        """Yield the parts that this module holds itself, with their names, in the order of definition."""
+        for attribute, value in vars(self).items():
+            for key, part in _entries(attribute, value):
+                if isinstance(part, Module):
+                    yield key, part
+
+    def modules(self) -> Iterator[Module]:
+        """Yield this module and all parts below, each once, parents first."""
+        seen = {id(self)}
+        stack: list[Module] = [self]
+        while stack:
+            module = stack.pop()
+            yield module
+            fresh = [part for _, part in module.children() if id(part) not in seen]
+            seen.update(map(id, fresh))
+            stack.extend(reversed(list({id(part): part for part in fresh}.values())))
+
+    def _names(self, prefix: str = "", above: tuple[Module, ...] = ()) -> Iterator[tuple[str, Tensor]]:
+        """Yield every leaf tensor under every name it has. A module that holds a parent of its own adds nothing."""
+        for attribute, value in vars(self).items():
+            for key, part in _entries(attribute, value):
+                if isinstance(part, Module):
+                    if part is not self and part not in above:
+                        yield from part._names(f"{prefix}{key}.", (*above, self))
+                elif type(part.node) is not Node:
+                    yield prefix + key, part
+
+    def _leaves(self) -> dict[str, Tensor]:
+        """Every distinct leaf tensor under its first name."""
+        first: dict[int, tuple[str, Tensor]] = {}
+        for name, tensor in self._names():
+            first.setdefault(id(tensor), (name, tensor))
+        return dict(first.values())
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield name and tensor of every parameter, in the order of definition; a shared one once, by its first name.
+
+        Yields
+        ------
+        name : str
+            Attribute path, such as ``"blocks.0.attn.qkv.weight"``.
+        parameter : Tensor
+            A leaf that requires a gradient.
+        """
+        return ((name, tensor) for name, tensor in self._leaves().items() if tensor.requires_grad)
+
+    def parameters(self) -> Iterator[Tensor]:
+        """Yield every parameter once, in the order of `named_parameters`."""
+        return (tensor for _, tensor in self.named_parameters())
+
+    def parameter_count(self) -> int:
+        """Return the number of learned scalars; a shared parameter counts once."""
+        return sum(tensor.size for tensor in self.parameters())
+
+    def shared_parameters(self) -> list[tuple[str, ...]]:
+        """Find parameters that are one and the same under several names, or lie in the same memory.
+
+        Sharing on purpose (a tied embedding) is fine. By accident, one array given to several layers makes them learn
+        as one, and a gradient check cannot tell, since the gradient is right for what was built.
+
+        Returns
+        -------
+        list of tuple of str
+            One tuple of names for each shared parameter, in the order of definition.
+
+        Examples
+        --------
+        >>> from autodiff import nn
+        >>> model = nn.Module()
+        >>> model.first, model.second = nn.Linear(2, 2, rng=0), nn.Linear(2, 2, rng=1)
+        >>> model.shared_parameters()
+        []
+        >>> model.second.weight = model.first.weight
+        >>> model.shared_parameters()
+        [('first.weight', 'second.weight')]
+        """
+        extents = []
+        for order, (name, tensor) in enumerate(self._names()):
+            low, high = np.lib.array_utils.byte_bounds(tensor.data)
+            extents.append((low, high, order, name))
+        groups: list[list[tuple[int, str]]] = []
+        end = -1
+        for low, high, order, name in sorted(extents):  # overlapping extents are neighbours
+            if high == low:
+                continue
+            if low >= end:
+                groups.append([])
+            groups[-1].append((order, name))
+            end = max(end, high)
+        return [tuple(name for _, name in group) for group in sorted(map(sorted, groups)) if len(group) > 1]
+
+    # --- training ---
+
+    def train(self, mode: bool = True) -> Self:
+        """Put the whole tree into training mode; returns the module itself."""
+        for module in self.modules():
+            module.training = bool(mode)
+        return self
+
+    def eval(self) -> Self:
+        """Put the whole tree into evaluation mode, in which dropout does nothing; returns the module itself."""
+        return self.train(False)
+
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[Self]:
+        """Evaluation mode inside a ``with`` block; afterwards every module has its own flag back.
+
+        Examples
+        --------
+        >>> from autodiff import nn
+        >>> dropout = nn.Dropout(0.5)
+        >>> with dropout.evaluating():
+        ...     dropout.training
+        False
+        >>> dropout.training
+        True
+        """
+        flags = [(module, module.training) for module in self.modules()]
+        self.eval()
+        try:
+            yield self
+        finally:
+            for module, flag in flags:
+                module.training = flag
+
+    def zero_grad(self) -> None:
+        """Set the gradient of every parameter to None."""
+        for tensor in self.parameters():
+            tensor.grad = None
+
+    # --- values out and in ---
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Copy the values out.
+
+        Returns
+        -------
+        dict of str to ndarray
+            All leaf tensors by their first name: the parameters, and those that require no gradient (frozen ones).
+        """
+        return {name: tensor.numpy() for name, tensor in self._leaves().items()}
+
+    def load_state_dict(self, state: Mapping[str, ArrayLike]) -> None:
+        """Copy values in: all that the module has, and nothing else.
+
+        Parameters
+        ----------
+        state : mapping of str to array_like
+            What `state_dict` returns: every name, with its shape and dtype.
+
+        Raises
+        ------
+        ValueError
+            If a name is missing or unknown, or a shape or dtype differs. The message lists all of these, and nothing
+            is loaded.
+        """
+        leaves = self._leaves()
+        values = {name: value.data if type(value) is Tensor else np.asarray(value) for name, value in state.items()}
+        problems = [f"missing: {name} {tensor.shape}" for name, tensor in leaves.items() if name not in values]
+        problems += [f"unexpected: {name} {value.shape}" for name, value in values.items() if name not in leaves]
+        for name, tensor in leaves.items():
+            if name not in values:
+                continue
+            if values[name].shape != tensor.shape:
+                problems.append(f"wrong shape: {name} is {tensor.shape}, given {values[name].shape}")
+            if values[name].dtype != tensor.dtype:
+                problems.append(f"wrong dtype: {name} is {tensor.dtype}, given {values[name].dtype}")
+        if problems:
+            raise ValueError(
+                f"state does not fit this {type(self).__name__}, nothing was loaded:\n  " + "\n  ".join(problems)
+            )
+        for name, tensor in leaves.items():
+            tensor.data = values[name]
+
+    # --- for people ---
+
+    def describe(self) -> str:
+        """Return what stands in the brackets of the repr: sizes and settings. For subclasses to define."""
+        return ""
+
+    @reprlib.recursive_repr()
+    def __repr__(self) -> str:
+        head = f"{type(self).__name__}({self.describe()}"
+        runs: list[tuple[str, str, str]] = []  # neighbours that look alike are written once: (first name, last, text)
+        for name, part in self.children():
+            text = repr(part)
+            if runs and runs[-1][2] == text and runs[-1][0].rpartition(".")[0] == name.rpartition(".")[0] != "":
+                runs[-1] = (runs[-1][0], name, text)
+            else:
+                runs.append((name, name, text))
+        if not runs:
+            return head + ")"
+        lines = [f"{first if first == last else f'{first} to {last}'}: {text}" for first, last, text in runs]
+        return head + "\n" + textwrap.indent("\n".join(lines), "  ") + "\n)"
+
+    def summary(self) -> str:
+        """Return a table of the parameters: name, shape, number of scalars, and their total.
+
+        Examples
+        --------
+        >>> from autodiff import nn
+        >>> print(nn.Linear(3, 2, rng=0).summary())
+        parameter  shape  count
+        weight     3 x 2      6
+        bias           2      2
+        total                 8
+        """
+        rows = [("parameter", "shape", "count")]
+        first: dict[int, str] = {}
+        for name, tensor in self._names():
+            shape = " x ".join(map(str, tensor.shape)) or "scalar"
+            if id(tensor) in first:
+                rows.append((name, shape, f"= {first[id(tensor)]}"))
+                continue
+            first[id(tensor)] = name
+            rows.append((name, shape, f"{tensor.size:,}" if tensor.requires_grad else "frozen"))
+        rows.append(("total", "", f"{self.parameter_count():,}"))
+        name_width, shape_width, count_width = (max(len(row[column]) for row in rows) for column in range(3))
+        return "\n".join(f"{a:<{name_width}}  {b:>{shape_width}}  {c:>{count_width}}" for a, b, c in rows)
+
+
+def _entries(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the tensors and modules that an attribute holds, itself or as a collection, with their names."""
+    if isinstance(value, (Tensor, Module)):
+        yield name, value
+    elif isinstance(value, (list, tuple, dict)):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(part, (Tensor, Module)):
+                yield f"{name}.{key}", part
