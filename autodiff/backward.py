@@ -123,9 +123,9 @@ def _order(roots: list[Vertex], targets: Collection[Vertex] | None) -> tuple[lis
         node = stack.pop()
         if node.inputs is RELEASED:
             raise RuntimeError(
-                f"backward a second time through {node.op.name!r} (node {node.number}): the values saved for it were "
-                f"released by the first backward. Pass retain_graph=True to that one; or, if a value is carried from one "
-                f"step to the next, cut it off with .detach()"
+                f"backward a second time through {node.op.name!r} (node {node.number}): its saved values were "
+                f"released by the first. Pass retain_graph=True to that one; or, if a value is carried from one step to "
+                f"the next, cut it off with .detach()"
             )
         nodes.append(node)
         for parent in node.parents:
@@ -246,9 +246,9 @@ def _check_unchanged(node: Node, keep: tuple[bool, ...]) -> None:
         root = parent.root if parent is not None and keep[i] else None
         if root is not None and root.number > node.number:
             raise RuntimeError(
-                f"the data of argument {node.op.argument_name(i)!r} of {node.op.name!r} (node {node.number}) were changed "
-                f"after they had been saved for the backward pass. Run backward before changing them, or compute with a "
-                f"copy: Tensor(x.data)"
+                f"the data of argument {node.op.argument_name(i)!r} of {node.op.name!r} (node {node.number}) were "
+                f"changed after they had been saved for the backward pass. Run backward before that, or compute "
+                f"with a copy: Tensor(x.data)"
             )
 
 

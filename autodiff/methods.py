@@ -13,6 +13,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from . import modes
 from .node import OPS, TWINS
 from .signature import nearest
 
@@ -38,6 +39,7 @@ class ArrayMethods:
 
     __slots__ = ()
     _data: Any
+    requires_grad: bool
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -255,13 +257,49 @@ class ArrayMethods:
         """Standard deviation over the axes given, or over all; the divisor is the count minus ddof."""
         return _call(self, "std", axis=axis, ddof=ddof, keepdims=keepdims)
 
+    # --- no gradient is lost silently ---
+
+    def _leave(self, how: str) -> Any:
+        """Return the data for a conversion that records nothing; refuse it where a gradient would be lost."""
+        if self.requires_grad and modes.current().record:
+            raise TypeError(
+                f"{how} of a tensor that requires a gradient would lose the gradient. For the values use .data or "
+                f".item(); to go on computing with a gradient use NumPy's functions or autodiff.functional (F.stack "
+                f"joins tensors, F.set_at assigns)"
+            )
+        return self._data
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self._leave("the conversion to an array"), dtype, copy=copy)
+
+    def __float__(self) -> float:
+        return float(self._leave("float()"))
+
+    def __int__(self) -> int:
+        return int(self._leave("int()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._leave("complex()"))
+
+    def __index__(self) -> int:
+        data = self._leave("use as an index")
+        return int(data.__index__())
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(f"the truth value of a tensor of shape {self.shape} is ambiguous; use .data.any()")
+        return bool(self._data)
+
+    def __contains__(self, value: Any) -> bool:
+        return to_array(value) in np.asarray(self._data)
+
     # --- NumPy's protocols ---
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **settings: Any) -> Any:
         if settings.pop("out", None) is not None:
             raise TypeError(
-                f"np.{ufunc.__name__} cannot write a tensor's result into out=...: assign it, y = np.{ufunc.__name__}(...); "
-                f"for an array on the left of +=, write a = a + t"
+                f"np.{ufunc.__name__} cannot write a tensor's result into out=...: assign the result; for an array on "
+                f"the left of +=, write a = a + t"
             )
         if method == "__call__":
             if ufunc in PLAIN:
@@ -309,8 +347,8 @@ def _plain(value: Any) -> Any:
 def _uncovered(name: str) -> TypeError:
     covered = [function.__name__ for function in TWINS]
     return TypeError(
-        f"np.{name} has no VJP rule, so it cannot be recorded for a tensor.{nearest(name, covered)} For a result without "
-        f"a gradient, call it on t.data; to add a rule, see autodiff.op"
+        f"np.{name} has no VJP rule, so it cannot be recorded for a tensor.{nearest(name, covered)} For a result "
+        f"without a gradient, call it on t.data; to add a rule, see autodiff.op"
     )
 
 

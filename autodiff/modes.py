@@ -104,7 +104,7 @@ class Switch:
                         resume = functools.partial(generator.send, sent)
                     except GeneratorExit:
                         raise
-                    except BaseException as error:  # noqa: BLE001  # it is thrown into the generator, which decides
+                    except BaseException as error:  # it is thrown into the generator, which decides
                         resume = functools.partial(generator.throw, error)
             finally:
                 with self:

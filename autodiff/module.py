@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import reprlib
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -98,15 +98,24 @@ class Module:
             seen.update(map(id, fresh))
             stack.extend(reversed(list({id(part): part for part in fresh}.values())))
 
-    def _names(self, prefix: str = "", above: tuple[Module, ...] = ()) -> Iterator[tuple[str, Tensor]]:
-        """Yield every leaf tensor under every name it has. A module that holds a parent of its own adds nothing."""
+    def _names(self) -> list[tuple[str, Tensor]]:
+        """List every leaf tensor under every name it has, in the order of definition."""
+        found: list[tuple[str, Tensor]] = []
+        self._collect(found, "", ())
+        return found
+
+    def _collect(self, found: list[tuple[str, Tensor]], prefix: str, above: tuple[Module, ...]) -> None:
+        """Add the leaf tensors of this tree. A part that holds a module above itself adds nothing there."""
+        above = (*above, self)
         for attribute, value in vars(self).items():
+            if value is None or type(value) in _PLAIN:
+                continue
             for key, part in _entries(attribute, value):
                 if isinstance(part, Module):
-                    if part is not self and part not in above:
-                        yield from part._names(f"{prefix}{key}.", (*above, self))
+                    if part not in above:
+                        part._collect(found, f"{prefix}{key}.", above)
                 elif type(part.node) is not Node:
-                    yield prefix + key, part
+                    found.append((prefix + key, part))
 
     def _leaves(self) -> dict[str, Tensor]:
         """Every distinct leaf tensor under its first name."""
@@ -159,7 +168,12 @@ class Module:
         """
         extents = []
         for order, (name, tensor) in enumerate(self._names()):
-            low, high = np.lib.array_utils.byte_bounds(tensor.data)
+            array = tensor.data
+            if array.flags.c_contiguous:
+                low = array.__array_interface__["data"][0]
+                high = low + array.nbytes
+            else:
+                low, high = np.lib.array_utils.byte_bounds(array)
             extents.append((low, high, order, name))
         groups: list[list[tuple[int, str]]] = []
         end = -1
@@ -302,11 +316,14 @@ class Module:
         return "\n".join(f"{a:<{name_width}}  {b:>{shape_width}}  {c:>{count_width}}" for a, b, c in rows)
 
 
-def _entries(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the tensors and modules that an attribute holds, itself or as a collection, with their names."""
+_PLAIN = frozenset({bool, int, float, str, np.ndarray, modes.Switch})  # types of attributes that hold no parts
+
+
+def _entries(name: str, value: Any) -> Iterable[tuple[str, Any]]:
+    """Return the tensors and modules that an attribute holds, itself or as a collection, with their names."""
     if isinstance(value, (Tensor, Module)):
-        yield name, value
-    elif isinstance(value, (list, tuple, dict)):
-        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-            if isinstance(part, (Tensor, Module)):
-                yield f"{name}.{key}", part
+        return ((name, value),)
+    if isinstance(value, (list, tuple, dict)):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return [(f"{name}.{key}", part) for key, part in items if isinstance(part, (Tensor, Module))]
+    return ()

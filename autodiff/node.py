@@ -87,7 +87,8 @@ class Node:
 
     def __init__(
         self, plan: Plan, parents: tuple[Vertex | None, ...], inputs: tuple[Any, ...] | None, out: Any,
-        extra: dict[str, Any] | None, settings: Mapping[str, Any], shape: Any, dtype: Any, scope: str, root: Leaf | None,
+        extra: dict[str, Any] | None, settings: Mapping[str, Any], shape: Any, dtype: Any, scope: str,
+        root: Leaf | None,
     ) -> None:  # fmt: skip
         self.plan, self.parents, self.inputs, self.out, self.extra = plan, parents, inputs, out, extra
         self.settings, self.shape, self.dtype, self.scope, self.root = settings, shape, dtype, scope, root
@@ -109,6 +110,10 @@ RELEASED: Final[tuple[Any, ...]] = ("released",)
 """Stands for the saved arguments of a node that a backward pass has consumed."""
 
 
+Run: TypeAlias = Callable[[Any, Array, tuple[bool, ...]], Any]
+"""Runs a rule: (node or its lifted view, g, needs) -> cotangents."""
+
+
 class Rule(NamedTuple):
     """One VJP rule of an op: for which arguments, by position, and what it asks for."""
 
@@ -118,7 +123,7 @@ class Rule(NamedTuple):
     inputs: frozenset[int]
     out: bool
     values: tuple[str, ...]  # names that only `save` can give
-    run: Callable[[Any, Array, tuple[bool, ...]], Any]  # (node or its lifted view, g, needs) -> cotangents
+    run: Run
 
 
 class Plan(NamedTuple):
@@ -178,15 +183,10 @@ class Spec:
             raise TypeError(f"op {self.name!r}: the rule for {tuple(names)} does not take the cotangent 'g'")
         several = len(arguments) > 1 or self.signature.variadic
         inputs = range(len(self.signature.arguments)) if ("inputs", None) in sources else ()
-        rule = Rule(
-            function,
-            arguments,
-            several,
-            frozenset(inputs) | {i for kind, i in sources if kind == "inputs" and i is not None},
-            ("out", None) in sources,
-            tuple(name for kind, name in sources if kind == "extra"),
-            _runner(function, sources),
-        )
+        kept = frozenset(inputs) | {i for kind, i in sources if kind == "inputs" and i is not None}
+        values = tuple(name for kind, name in sources if kind == "extra")
+        run = _runner(function, sources)
+        rule = Rule(function, arguments, several, kept, ("out", None) in sources, values, run)
         self.rules = [r for r in self.rules if not set(r.arguments) & set(arguments)] + [rule]
         self.plans.clear()
 
@@ -197,19 +197,17 @@ class Spec:
         rules: list[tuple[Rule, tuple[bool, ...]]] = []
         covered: set[int] = set()
         for rule in self.rules:
-            needs = tuple(wanted) if variadic else tuple(wanted[i] if i < count else False for i in rule.arguments)
+            needs = tuple(wanted) if variadic else tuple(wanted[i] for i in rule.arguments)
             if any(needs):
                 rules.append((rule, needs))
                 covered.update(rule.arguments)
         for i in range(count):
-            if wanted[i] and (0 if variadic else i) not in covered:
-                name = self.signature.arguments[0 if variadic else i]
-                if i in self.nondifferentiable:
-                    continue
+            argument = 0 if variadic else i
+            if wanted[i] and argument not in covered | self.nondifferentiable:
+                name = self.signature.arguments[argument]
                 raise TypeError(
                     f"op {self.name!r} has no VJP rule for its argument {name!r}, which requires a gradient: add one "
-                    f"with @{self.name}.vjp({name!r}), declare it with {self.name}.nondiff({name!r}), or pass "
-                    f"{name}.detach()"
+                    f"with .vjp({name!r}), declare it with .nondiff({name!r}), or pass {name}.detach()"
                 )
         kept = frozenset[int]().union(*(rule.inputs for rule, _ in rules))
         keep = (bool(kept),) * count if variadic else tuple(i in kept for i in range(count))
@@ -234,9 +232,7 @@ class Spec:
         return {name: extra[name] for name in plan.values}
 
 
-def _runner(
-    function: Callable[..., Any], sources: list[tuple[str, Any]]
-) -> Callable[[Any, Array, tuple[bool, ...]], Any]:
+def _runner(function: Callable[..., Any], sources: list[tuple[str, Any]]) -> Run:
     """Make the call of a rule from a node: fetch each parameter from where it is kept. Common forms are spelled out."""
     match sources:
         case [("g", _)]:

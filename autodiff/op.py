@@ -154,64 +154,45 @@ class Op(Spec, Generic[P, R]):
         try:
             out = self.forward(*values, **settings)
         except Exception as error:
-            shapes = ", ".join(str(np.shape(value)) for value in values if value is not None)
-            error.add_note(f"in the op {self.name!r}, on arguments of shapes {shapes}")
+            given = ", ".join(str(np.shape(value)) for value in values if value is not None)
+            error.add_note(f"in the op {self.name!r}, on arguments of shapes {given}")
             raise
         extra = None
         if type(out) is Saved:
             extra, out = out.values, out.out
         if not tensors:
             return out
-        if not mask or not mode.record:
-            return self._constants(out, values, parents)
-        plan = self.plans.get(mask + bit) or self.plan(mask, len(args))
-        if not plan.rules:  # only arguments that are declared to have no gradient
-            return self._constants(out, values, parents)
-        source, keep = None, plan.keep
+        plan = None
+        if mask and mode.record:
+            plan = self.plans.get(mask + bit) or self.plan(mask, len(args))
+        if plan is None or not plan.rules:  # all arguments are constants, or declared to have no gradient
+            return self._constants(out, args)
+        if type(out) is tuple or type(out) is list:
+            outs = tuple(map(np.asarray, out))
+            shapes, dtypes = [out.shape for out in outs], [out.dtype for out in outs]
+            node = _record(plan, args, values, parents, outs, extra, bound, shapes, dtypes, mode.scope, None)
+            return tuple(_pick(node, i, out, args) for i, out in enumerate(outs))
+        root = None
         if type(out) is np.ndarray:
-            out, source = _view_of(out, values, parents)
-        elif type(out) is tuple or type(out) is list:
-            return self._several(out, plan, args, values, parents, extra, bound, mode.scope)
+            out, root = _view_of(out, args)
         elif not isinstance(out, np.generic):
             out = np.asarray(out)[()]
         if out.dtype.kind != "f":
-            return self._constants(out, values, parents)
-        if keep is not None:
-            keep = _keep(plan, args, values, parents)
-        if extra is not None or plan.values:
-            extra = self.select(plan, extra or {})
-        node = Node(plan, tuple(parents), keep, out if plan.keep_out else None, extra, bound, out.shape, out.dtype, mode.scope, source)
-        return wrap(out, node)
+            return self._constants(out, args)
+        return wrap(
+            out, _record(plan, args, values, parents, out, extra, bound, out.shape, out.dtype, mode.scope, root)
+        )
 
     __call__ = cast("Callable[Concatenate[Op[P, R], P], R]", _call)  # to a caller, it has the forward's signature
 
-    def _constants(self, out: Any, values: list[Any], parents: list[Vertex | None]) -> Any:
+    def _constants(self, out: Any, args: Sequence[Any]) -> Any:
         """Wrap a result that is not recorded. A view of a leaf remembers it, so that changed data are noticed."""
         if type(out) is tuple or type(out) is list:
-            return tuple(self._constants(part, values, parents) for part in out)
-        out, source = _view_of(np.asarray(out), values, parents)
+            return tuple(self._constants(part, args) for part in out)
+        out, root = _view_of(np.asarray(out), args)
         if out.dtype.kind not in "fiub":
             raise TypeError(f"{self.name}() gave dtype {out.dtype}; tensors hold real numbers")
-        return wrap(out, None if source is None else Leaf(out.shape, out.dtype, False, None, source))
-
-    def _several(
-        self, outs: Sequence[Any], plan: Plan, args: Sequence[Any], values: list[Any], parents: list[Vertex | None],
-        extra: dict[str, Any] | None, settings: Mapping[str, Any], scope: str,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
-        """Record a call with several outputs: one node, and a pick of it for each floating output."""
-        viewed = [_view_of(np.asarray(out), values, parents) for out in outs]
-        arrays = tuple(out for out, _ in viewed)
-        inputs = None if plan.keep is None else _keep(plan, args, values, parents)
-        extra = self.select(plan, extra or {})
-        shapes, dtypes = [out.shape for out in arrays], [out.dtype for out in arrays]
-        kept = arrays if plan.keep_out else None
-        node = Node(plan, tuple(parents), inputs, kept, extra, settings, shapes, dtypes, scope, None)
-        tensors = []
-        for i, (out, source) in enumerate(viewed):
-            where = {"index": i, "count": len(arrays)}
-            pick = Node(_PICK, (node,), None, None, None, where, out.shape, out.dtype, scope, source)
-            tensors.append(wrap(out, pick if out.dtype.kind == "f" else None))
-        return tuple(tensors)
+        return wrap(out, None if root is None else Leaf(out.shape, out.dtype, False, None, root))
 
     # --- the less common forms of a call ---
 
@@ -254,32 +235,52 @@ class Op(Spec, Generic[P, R]):
         return array
 
 
-def _view_of(
-    out: NDArray[Any], values: list[Any], parents: list[Vertex | None]
-) -> tuple[NDArray[Any], Leaf | None]:
+def _record(
+    plan: Plan, args: Sequence[Any], values: list[Any], parents: list[Vertex | None], out: Any,
+    extra: dict[str, Any] | None, settings: Mapping[str, Any], shape: Any, dtype: Any, scope: str, root: Leaf | None,
+) -> Node:  # fmt: skip
+    """Make the node of a call. It keeps what the rules that will run ask for, and nothing else."""
+    inputs: tuple[Any, ...] | None = None
+    if plan.keep is not None:
+        for i, arg in enumerate(args):
+            if parents[i] is None and type(arg) is Tensor:
+                parents[i] = arg.vertex()  # of a constant, so that a later write to its data is noticed
+        inputs = tuple(values)
+        if not plan.keep_all:
+            inputs = tuple([value if kept else None for value, kept in zip(values, plan.keep, strict=True)])
+    if extra is not None or plan.values:
+        extra = plan.op.select(plan, extra or {})
+    kept_out = out if plan.keep_out else None
+    return Node(plan, tuple(parents), inputs, kept_out, extra, settings, shape, dtype, scope, root)
+
+
+def _view_of(out: NDArray[Any], args: Sequence[Any]) -> tuple[NDArray[Any], Leaf | None]:
     """Find the leaf whose memory an output shares. A view is read-only, else writing to it would change its source."""
-    for value, parent in zip(values, parents, strict=True):
+    for arg in args:
+        value = arg._data if type(arg) is Tensor else arg
         if out is value or (out.base is not None and type(value) is np.ndarray and np.may_share_memory(out, value)):
             out = out.view() if out is value else out
             out.flags.writeable = False
-            return out, None if parent is None else parent.root
+            return out, arg.vertex().root if type(arg) is Tensor else None
     return out, None
 
 
-def _keep(plan: Plan, args: Sequence[Any], values: list[Any], parents: list[Vertex | None]) -> tuple[Any, ...]:
-    """Select the arguments that the rules ask for. Constants get a leaf, so that a later write to them is noticed."""
-    for i, arg in enumerate(args):
-        if parents[i] is None and type(arg) is Tensor:
-            parents[i] = arg.node = Leaf(arg.shape, arg.dtype, False)
-    if plan.keep_all:
-        return tuple(values)
-    return tuple([value if kept else None for value, kept in zip(values, plan.keep or (), strict=True)])
+def _pick(node: Node, i: int, out: NDArray[Any], args: Sequence[Any]) -> Tensor:
+    """Make one output of several: its node hands the cotangent on to the call's, with its place."""
+    out, root = _view_of(out, args)
+    settings = {"index": i, "count": len(node.shape)}
+    pick = Node(_PICK, (node,), None, None, None, settings, out.shape, out.dtype, node.scope, root)
+    return wrap(out, pick if out.dtype.kind == "f" else None)
 
 
-_pick = Spec(lambda outputs, *, index, count: outputs[index], elementwise=False, batched=False, linear=True)
-_pick.name = "pick"
-_pick.add_rule(["outputs"], lambda g, index, count: Pick((index, count, g)))
-_PICK = _pick.plan(1, 1)
+def pick(outputs: Any, *, index: int, count: int) -> Any:
+    """One of the outputs of an op that has several."""
+    return outputs[index]
+
+
+_PICK_SPEC = Spec(pick, elementwise=False, batched=False, linear=True)
+_PICK_SPEC.add_rule(["outputs"], lambda g, index, count: Pick((index, count, g)))
+_PICK = _PICK_SPEC.plan(1, 1)
 
 
 # --- registration ---

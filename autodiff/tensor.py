@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import modes
 from .backward import sweep
 from .methods import ArrayMethods, to_array, to_index
 from .node import Array, Leaf, Node, Vertex, clock
@@ -61,7 +60,8 @@ class Tensor(ArrayMethods):
         self._data = array if array.ndim else array[()]
         self._grad = None
         self.name = name
-        self.node = _leaf(self) if requires_grad else None
+        self.node = None
+        self.requires_grad = requires_grad
 
     # --- data, gradient, graph ---
 
@@ -98,8 +98,8 @@ class Tensor(ArrayMethods):
         """The gradient that backward passes have added up here, or None."""
         if self._grad is None and type(self.node) is Node and self.node.tensor is None:
             warnings.warn(
-                f"the gradient of a result (of {self.node.op.name!r}) is not kept, so .grad is None; call .retain_grad() "
-                f"on it before backward()",
+                f"the gradient of a result (of {self.node.op.name!r}) is not kept, so .grad is None; call "
+                f".retain_grad() on it before backward()",
                 stacklevel=2,
             )
         return self._grad
@@ -122,9 +122,21 @@ class Tensor(ArrayMethods):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if type(self.node) is Node:
-            raise RuntimeError("requires_grad can only be set on leaves; use .detach() for a constant with these values")
+            raise RuntimeError("requires_grad can only be set on leaves; .detach() gives a constant with these values")
+        if value and self.dtype.kind != "f":
+            raise TypeError(
+                f"a tensor of dtype {self.dtype} cannot require a gradient: only floating ones have derivatives. Write "
+                f"floats, Tensor([1.0, 2.0]), or convert, Tensor(x.astype(float))"
+            )
         if bool(value) != self.requires_grad:
-            self.node = _leaf(self) if value else None
+            root = None if self.node is None else self.node.root
+            self.node = Leaf(self.shape, self.dtype, bool(value), weakref.ref(self) if value else None, root)
+
+    def vertex(self) -> Vertex:
+        """Return this tensor's place in the graph; a constant is given one."""
+        if self.node is None:
+            self.node = Leaf(self.shape, self.dtype, False)
+        return self.node
 
     def retain_grad(self) -> None:
         """Ask backward passes to keep this result's gradient in ``grad`` too."""
@@ -138,8 +150,7 @@ class Tensor(ArrayMethods):
         if type(data) is np.ndarray:
             data = data.view()
             data.flags.writeable = False
-        root = None if self.node is None else self.node.root
-        return wrap(data, None if root is None else Leaf(data.shape, data.dtype, False, None, root))
+        return wrap(data, Leaf(data.shape, data.dtype, False, None, self.vertex().root))
 
     def backward(self, cotangent: ArrayLike | None = None, retain_graph: bool = False) -> None:
         """Add the gradient of this tensor to the ``grad`` of every leaf that it was computed from.
@@ -202,47 +213,11 @@ class Tensor(ArrayMethods):
         copy._grad = None if self._grad is None else self._grad.copy()
         return copy
 
-    # --- no gradient is lost silently ---
-
-    def _leave(self, how: str) -> Any:
-        """Return the data for a conversion that records nothing; refuse it where a gradient would be lost."""
-        if self.requires_grad and modes.current().record:
-            raise TypeError(
-                f"{how} of a tensor that requires a gradient would lose the gradient. For the values use .data or "
-                f".item(); to go on computing with a gradient use NumPy's functions or autodiff.functional (F.stack "
-                f"joins tensors, F.set_at assigns)"
-            )
-        return self._data
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self._leave("the conversion to an array"), dtype, copy=copy)
-
-    def __float__(self) -> float:
-        return float(self._leave("float()"))
-
-    def __int__(self) -> int:
-        return int(self._leave("int()"))
-
-    def __complex__(self) -> complex:
-        return complex(self._leave("complex()"))
-
-    def __index__(self) -> int:
-        data = self._leave("use as an index")
-        return int(data.__index__())
-
-    def __bool__(self) -> bool:
-        if self.size != 1:
-            raise ValueError(f"the truth value of a tensor of shape {self.shape} is ambiguous; use .data.any() or .all()")
-        return bool(self._data)
-
-    def __contains__(self, value: Any) -> bool:
-        return to_array(value) in self.data
-
     def __setitem__(self, index: Any, value: Any) -> None:
         if self.requires_grad or (type(value) is Tensor and value.requires_grad):
             raise TypeError(
                 "item assignment into a recorded tensor, or of one, would lose the gradient: write "
-                "y = F.set_at(x, index, value) or np.where(mask, value, x); to change a leaf's values, x.data[index] = value"
+                "y = F.set_at(x, index, value) or np.where(mask, value, x); for a leaf's values, x.data[index] = value"
             )
         self.data[to_index(index)] = to_array(value)
         self.stamp()
@@ -298,16 +273,6 @@ def _numeric(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _leaf(tensor: Tensor) -> Leaf:
-    """Make the graph vertex of a leaf that requires a gradient."""
-    if tensor.dtype.kind != "f":
-        raise TypeError(
-            f"a tensor of dtype {tensor.dtype} cannot require a gradient: only floating ones have derivatives. Write "
-            f"floats, Tensor([1.0, 2.0]), or convert, Tensor(x.astype(float))"
-        )
-    return Leaf(tensor.shape, tensor.dtype, True, weakref.ref(tensor))
-
-
 def start(output: Tensor, cotangent: ArrayLike | Tensor | None) -> tuple[Vertex, Array]:
     """Check an output and its cotangent, and make the sweep's starting point of them."""
     if output.node is None or not output.node.requires_grad:
@@ -318,8 +283,8 @@ def start(output: Tensor, cotangent: ArrayLike | Tensor | None) -> tuple[Vertex,
     if cotangent is None:
         if output.size != 1:
             raise ValueError(
-                f"backward from a tensor of shape {output.shape} needs a cotangent of that shape; reduce it to a scalar, "
-                f"x.sum().backward(), or pass one, x.backward(np.ones({output.shape}))"
+                f"backward from a tensor of shape {output.shape} needs a cotangent of that shape; reduce it to a "
+                f"scalar, x.sum().backward(), or pass one, x.backward(np.ones({output.shape}))"
             )
         return output.node, np.ones(output.shape, output.dtype)[()]
     if type(cotangent) is Tensor and cotangent.requires_grad:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import platform
 import statistics
@@ -14,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from .sizes import SIZES
+from gpt.config import BATCH_SIZES
+
 from .steppers import STEPPERS
 from .workers import Worker
 
@@ -23,7 +25,7 @@ WARM_UP = 5
 
 def machine() -> dict[str, str]:
     """Describe what the figures were measured on."""
-    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[call-overload]
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     found = {"python": platform.python_version(), "platform": platform.platform(), "processor": _processor()}
     found["blas"] = f"{blas['name']} {blas['version']}"
     for package in ("numpy", "torch"):
@@ -66,8 +68,8 @@ def step(config: str, threads: int, peers: list[str], rounds: int, steps: int) -
     medians = {name: [statistics.median(part) for part in parts] for name, parts in times.items()}
     return {
         name: {
-            "median_ms": 1e3 * statistics.median(sum(times[name], [])),
-            "min_ms": 1e3 * min(sum(times[name], [])),
+            "median_ms": 1e3 * statistics.median(itertools.chain(*times[name])),
+            "min_ms": 1e3 * min(itertools.chain(*times[name])),
             "ratio": statistics.median(a / b for a, b in zip(medians["autodiff"], medians[name], strict=True)),
         }
         for name in names
@@ -79,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
     main = argparse.ArgumentParser(prog="python -m benchmarks", description="Measurements beside other libraries.")
     commands = main.add_subparsers(dest="command", required=True)
     one = commands.add_parser("step", help="whole training steps: forward, backward, clip, AdamW")
-    one.add_argument("--config", choices=sorted(SIZES), default="nano", help="size of the model (default: nano)")
+    one.add_argument("--config", choices=list(BATCH_SIZES), default="nano", help="size of the model (default: nano)")
     one.add_argument("--threads", type=int, default=1, help="threads for each library (default: 1)")
     one.add_argument(
         "--peers", default="torch", help=f"comma-separated, of {', '.join(n for n in STEPPERS if n != 'autodiff')}"
@@ -97,7 +99,7 @@ def main() -> int:
     peers = [name for name in given.peers.split(",") if name]
     unknown = [name for name in peers if name not in STEPPERS or name == "autodiff"]
     if unknown:
-        commands.error(f"--peers: unknown {unknown[0]!r}; choose from {', '.join(sorted(set(STEPPERS) - {'autodiff'}))}")
+        commands.error(f"--peers: unknown {unknown[0]!r}; choose from {', '.join(set(STEPPERS) - {'autodiff'})}")
     for name in ("threads", "rounds", "steps"):
         if getattr(given, name) < 1:
             commands.error(f"--{name} must be at least 1")

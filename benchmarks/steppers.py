@@ -7,33 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from .sizes import Size
+from gpt.config import GPTConfig
 
 __all__ = ["STEPPERS"]
 
 CLIP, RATE, DECAY = 1.0, 1e-3, 0.01
 
 
-def _batch(size: Size) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _batch(config: GPTConfig, batch: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     rng = np.random.default_rng(0)
-    x, y = rng.integers(0, size.vocab, (2, size.batch, size.block))
+    x, y = rng.integers(0, config.vocab_size, (2, batch, config.block_size))
     return x, y
 
 
-def autodiff(size: Size, threads: int) -> Callable[[], float]:
-    """This project, with the model of `gpt`."""
+def autodiff(config: GPTConfig, batch: int, threads: int) -> Callable[[], float]:
+    """The model of `gpt`, on `autodiff`."""
     import autodiff.functional as F
     from autodiff import optim
     from gpt import GPT
-    from gpt.config import preset
 
-    config = preset(
-        "nano", vocab_size=size.vocab, block_size=size.block, n_layer=size.layers, n_head=size.heads,
-        n_kv_head=size.heads, n_embd=size.width, d_ff=4 * size.width,
-    )  # fmt: skip
     model = GPT(config, rng=0)
     optimizer = optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY)
-    x, y = _batch(size)
+    x, y = _batch(config, batch)
 
     def step() -> float:
         loss = F.cross_entropy(model(x), y)
@@ -46,14 +41,14 @@ def autodiff(size: Size, threads: int) -> Callable[[], float]:
     return step
 
 
-def torch(size: Size, threads: int) -> Callable[[], float]:
+def torch(config: GPTConfig, batch: int, threads: int) -> Callable[[], float]:
     """PyTorch, eager."""
     import torch as pt
     from torch import nn
 
     pt.set_num_threads(threads)
     pt.manual_seed(0)
-    width = size.width
+    width = config.n_embd
 
     class Block(nn.Module):
         def __init__(self) -> None:
@@ -64,7 +59,7 @@ def torch(size: Size, threads: int) -> Callable[[], float]:
 
         def forward(self, x: Any) -> Any:
             b, t, c = x.shape
-            heads = (b, t, size.heads, c // size.heads)
+            heads = (b, t, config.n_head, c // config.n_head)
             q, k, v = (part.view(heads).transpose(1, 2) for part in self.qkv(self.ln1(x)).split(c, dim=2))
             mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
             x = x + self.proj(mixed.transpose(1, 2).reshape(b, t, c))
@@ -73,8 +68,8 @@ def torch(size: Size, threads: int) -> Callable[[], float]:
     class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.tokens, self.positions = nn.Embedding(size.vocab, width), nn.Embedding(size.block, width)
-            self.blocks = nn.ModuleList(Block() for _ in range(size.layers))
+            self.tokens, self.positions = nn.Embedding(config.vocab_size, width), nn.Embedding(config.block_size, width)
+            self.blocks = nn.ModuleList(Block() for _ in range(config.n_layer))
             self.norm = nn.LayerNorm(width, bias=False)
             for p in self.parameters():
                 if p.dim() > 1:
@@ -88,11 +83,11 @@ def torch(size: Size, threads: int) -> Callable[[], float]:
 
     model = Model()
     optimizer = pt.optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY)
-    x, y = (pt.from_numpy(a) for a in _batch(size))
+    x, y = (pt.from_numpy(a) for a in _batch(config, batch))
 
     def step() -> float:
         logits = model(x)
-        loss = nn.functional.cross_entropy(logits.view(-1, size.vocab), y.view(-1))
+        loss = nn.functional.cross_entropy(logits.view(-1, config.vocab_size), y.view(-1))
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
@@ -102,4 +97,4 @@ def torch(size: Size, threads: int) -> Callable[[], float]:
     return step
 
 
-STEPPERS: dict[str, Callable[[Size, int], Callable[[], float]]] = {"autodiff": autodiff, "torch": torch}
+STEPPERS: dict[str, Callable[[GPTConfig, int, int], Callable[[], float]]] = {"autodiff": autodiff, "torch": torch}

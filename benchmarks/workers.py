@@ -15,7 +15,7 @@ from typing import Any
 
 __all__ = ["Worker"]
 
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS")
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 class Worker:
@@ -24,7 +24,7 @@ class Worker:
     Parameters
     ----------
     name, size : str
-        Keys of `STEPPERS` and `SIZES`.
+        Keys of `STEPPERS` and `BATCH_SIZES`.
     threads : int
         How many threads its BLAS (and its library) may use.
     """
@@ -62,10 +62,11 @@ class Worker:
 
 def main(name: str, size: str, threads: str) -> None:
     """Serve steps until the input ends."""
-    from .sizes import SIZES
+    from gpt.config import BATCH_SIZES, preset
+
     from .steppers import STEPPERS
 
-    step = STEPPERS[name](SIZES[size], int(threads))
+    step = STEPPERS[name](preset(size), BATCH_SIZES[size], int(threads))
     for line in sys.stdin:
         seconds = []
         loss = float("nan")

@@ -464,7 +464,7 @@ def test_changed_constants_are_noticed():
     x, c = leaf([3.0]), Tensor([2.0])
     y = x * c
     c.data = [5.0]
-    with pytest.raises(RuntimeError, match="of 'multiply'.*changed after"):
+    with pytest.raises(RuntimeError, match=r"of 'multiply'.*changed after"):
         y.backward()
 
 

@@ -101,7 +101,7 @@ def test_drawing_twice_gives_the_same_text_and_changes_nothing():
 
 
 def test_a_chain_of_ten_thousand_ops():
-    x = y = Tensor(0.0, requires_grad=True)
+    y = Tensor(0.0, requires_grad=True)
     for _ in range(10_000):
         y = y + 1.0
     limit = sys.getrecursionlimit()
@@ -110,7 +110,7 @@ def test_a_chain_of_ten_thousand_ops():
 
 
 def test_shared_parts_are_drawn_once():
-    x = y = Tensor(1.0, requires_grad=True)
+    y = Tensor(1.0, requires_grad=True)
     for _ in range(40):
         y = y + y
     assert len([name for name in labels(viz.draw_dot(y)) if name.startswith("value")]) == 41
@@ -118,7 +118,7 @@ def test_shared_parts_are_drawn_once():
 
 NAMES = [
     'a"b', "a\\", "C:\\new\\table", "<b>x</b>", "<lambda> <x>", "</script>", "{a|b}", "]]>", "node", "", "a\nb",
-    "nul\0", "٥.٠", "\ud800", "\\N", "&amp;",
+    "nul\0", "\u0665.\u0660", "\ud800", "\\N", "&amp;",
 ]  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def test_any_unicode_name_is_shown_as_it_is(name):
 def check_name(name):
     source = viz.draw_dot(Tensor(2.0, name=name)).source
     source.encode("utf-8")
-    (line,) = [line for line in source.splitlines() if line.startswith("\tvalue0")] or [source]
+    (line,) = [line for line in source.split("\n") if line.startswith("\tvalue0")] or [source]
     label = re.search(r'label="((?:[^"\\]|\\.)*)"', line).group(1)
     as_drawn = re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], label).replace("&amp;", "&")
     assert as_drawn == f"{shown_name(name)}\ndata 2\nshape () float64"
