@@ -1,3 +1,413 @@
-"""To be written."""
+"""Activations: ReLU, and those that multiply their argument by a gate between 0 and 1.
 
-__all__: list[str] = []
+GELU and SiLU are both ``y = x phi(x)`` with a smooth step phi, so they share one derivation::
+
+    dy/dx = phi(x) + x phi'(x)
+
+and differ in phi only: the logistic function for SiLU, the normal distribution function for GELU, and an approximation
+of that by tanh for GPT-2's GELU. The values of phi are saved for the backward pass.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..node import Array
+from ..op import op, save
+from . import elementwise
+from ._blocks import aligned, floating, pieces, unboxed
+
+__all__ = ["erf", "gelu", "relu", "silu", "swiglu"]
+
+Block: TypeAlias = NDArray[Any]
+Gate: TypeAlias = Callable[[Block, Block], object]  # (x, out): writes phi(x) to out
+Slope: TypeAlias = Callable[[Block, Block, Block], object]  # (x, phi, out): writes x phi'(x) to out
+
+_SCIPY = importlib.util.find_spec("scipy") is not None
+_SHAPES: tuple[tuple[int, ...], ...] = ((), (1,), (3,), (2, 3), (0, 3))
+
+
+def _away_from_zero(rng: np.random.Generator) -> list[Any]:
+    return [(rng.uniform(0.1, 3.0, size) * rng.choice([-1.0, 1.0], size),) for size in _SHAPES]
+
+
+def _normal(rng: np.random.Generator, **settings: Any) -> list[Any]:
+    return [(2 * rng.normal(size=size), *([settings] if settings else [])) for size in _SHAPES]
+
+
+# --- ReLU ---
+
+
+@op(elementwise=True, samples=_away_from_zero)
+def relu(x: Array) -> Array:
+    """Rectified linear unit, elementwise: ``max(x, 0)``.
+
+    Parameters
+    ----------
+    x : array of any shape
+
+    Returns
+    -------
+    array of the same shape
+        NaN stays NaN.
+
+    Notes
+    -----
+    The derivative at the kink is a convention: relu'(0) = 0.
+
+    Examples
+    --------
+    >>> import autodiff as ad
+    >>> import autodiff.functional as F
+    >>> x = ad.Tensor([-1.0, 0.0, 2.0], requires_grad=True)
+    >>> y = F.relu(x)
+    >>> y.tolist()
+    [0.0, 0.0, 2.0]
+    >>> y.sum().backward()
+    >>> x.grad
+    array([0., 0., 1.])
+    """
+    return np.maximum(x, 0)
+
+
+@relu.vjp("x")
+def _(g: Array, out: Array) -> Array:
+    # d max(x, 0) / dx = 1 where x > 0, else 0; and x > 0 where the output is
+    return g * (out > 0)
+
+
+@relu.decomposition
+def _(x: Array) -> Array:
+    return np.where(x <= 0, 0.0, x)  # maximum(x, 0) would split the gradient at x = 0
+
+
+# --- y = x phi(x) ---
+
+
+def _gated(x: Block, gate: Gate) -> tuple[Block, Block]:
+    """Compute y = x phi(x) and phi(x)."""
+    y, phi = np.empty_like(x), np.empty_like(x)
+    for x_, y_, phi_ in pieces(x, y, phi):
+        gate(x_, phi_)
+        np.multiply(x_, phi_, out=y_)
+    return y, phi
+
+
+def _gated_vjp(g: Array, x: Array, phi: Array, slope: Slope) -> Block:
+    """Compute g dy/dx = g (phi + x phi')."""
+    g, x, phi = aligned(g, x, phi)
+    dx: Block = np.empty_like(x)
+    for g_, x_, phi_, dx_ in pieces(g, x, phi, dx):
+        slope(x_, phi_, dx_)
+        dx_ += phi_
+        dx_ *= g_
+    return dx
+
+
+# --- SiLU: phi is the logistic function sigma(x) = 1 / (1 + exp(-x)) ---
+#
+#   sigma' = exp(-x) / (1 + exp(-x))^2 = sigma (1 - sigma)
+
+
+def _logistic(x: Block, out: Block) -> None:
+    np.negative(x, out=out)
+    with np.errstate(over="ignore"):  # the reciprocal of exp(-x) = inf is the limit, 0
+        np.exp(out, out=out)
+    out += 1
+    np.reciprocal(out, out=out)
+
+
+def _logistic_slope(x: Block, phi: Block, out: Block) -> None:
+    np.subtract(1, phi, out=out)
+    out *= phi
+    out *= x
+
+
+@op(elementwise=True, samples=_normal)
+def silu(x: Array) -> Array:
+    """Sigmoid linear unit, elementwise: ``x sigma(x)``, also known as swish.
+
+    Parameters
+    ----------
+    x : array of any shape
+
+    Returns
+    -------
+    array of the same shape
+
+    References
+    ----------
+    Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units", 2017, arXiv:1702.03118, equation 4.
+
+    Examples
+    --------
+    >>> import autodiff as ad
+    >>> import autodiff.functional as F
+    >>> x = ad.Tensor([-1.0, 0.0, 2.0], requires_grad=True)
+    >>> y = F.silu(x)
+    >>> y.data.round(4)
+    array([-0.2689,  0.    ,  1.7616])
+    >>> y.sum().backward()
+    >>> x.grad.round(4)
+    array([0.0723, 0.5   , 1.0908])
+    """
+    (x,) = aligned(x)
+    y, phi = _gated(x, _logistic)
+    return save(unboxed(y), phi=phi)
+
+
+@silu.vjp("x")
+def _(g: Array, x: Array, phi: Array) -> Array:
+    # d (x sigma) / dx = sigma + x sigma (1 - sigma)
+    return _gated_vjp(g, x, phi, _logistic_slope)
+
+
+@silu.decomposition
+def _(x: Array) -> Array:
+    return x * elementwise.sigmoid(x)
+
+
+@op(
+    elementwise=True,
+    samples=lambda rng: [
+        *((2 * rng.normal(size=size), 2 * rng.normal(size=size)) for size in _SHAPES),
+        (2 * rng.normal(size=(3, 1)), 2 * rng.normal(size=(1, 4))),
+        (2 * rng.normal(size=(3, 1)), 2 * rng.normal(size=(3, 3))),
+        (2 * rng.normal(size=(3, 3)), 2 * rng.normal(size=3)),
+        (2 * rng.normal(size=()), 2 * rng.normal(size=(2, 3))),
+    ],
+    error_samples=[((np.ones((2, 3)), np.ones(4)), ValueError)],
+)
+def swiglu(u: Array, v: Array) -> Array:
+    """Gated linear unit with the SiLU, elementwise: ``silu(u) * v``.
+
+    Parameters
+    ----------
+    u, v : arrays of shapes that broadcast
+        In a Transformer two projections of the same input, ``u = x W1`` and ``v = x W3``.
+
+    Returns
+    -------
+    array of the broadcast shape
+
+    References
+    ----------
+    Shazeer, "GLU variants improve Transformer", 2020, arXiv:2002.05202, equation 5.
+
+    Examples
+    --------
+    >>> import autodiff as ad
+    >>> import autodiff.functional as F
+    >>> u, v = ad.Tensor([0.0, 2.0], requires_grad=True), ad.Tensor([3.0, 0.5], requires_grad=True)
+    >>> y = F.swiglu(u, v)
+    >>> y.data.round(4)
+    array([0.    , 0.8808])
+    >>> y.sum().backward()
+    >>> u.grad.round(4), v.grad.round(4)
+    (array([1.5   , 0.5454]), array([0.    , 1.7616]))
+    """
+    u, v = aligned(u, v)
+    y, phi = np.empty_like(u), np.empty_like(u)
+    for u_, v_, y_, phi_ in pieces(u, v, y, phi):
+        _logistic(u_, phi_)
+        np.multiply(u_, phi_, out=y_)
+        y_ *= v_
+    return save(unboxed(y), phi=phi)
+
+
+@swiglu.vjp("u", "v")
+def _(g: Array, u: Array, v: Array, phi: Array, needs: tuple[bool, ...]) -> tuple[Array, ...]:
+    # y = u sigma(u) v:   dy/du = v (sigma + u sigma (1 - sigma)),   dy/dv = u sigma
+    g, u, v, phi = aligned(g, u, v, phi)
+    du, dv = (np.empty_like(u) if needed else None for needed in needs)
+    # An argument that is not needed gets a piece of u in the place of its own, which nothing is written to.
+    for g_, u_, v_, phi_, du_, dv_ in pieces(g, u, v, phi, u if du is None else du, u if dv is None else dv):
+        if du is not None:
+            _logistic_slope(u_, phi_, du_)
+            du_ += phi_
+            du_ *= v_
+            du_ *= g_
+        if dv is not None:
+            np.multiply(u_, phi_, out=dv_)
+            dv_ *= g_
+    return du, dv
+
+
+@swiglu.decomposition
+def _(u: Array, v: Array) -> Array:
+    return u * elementwise.sigmoid(u) * v
+
+
+# --- GELU: phi is the normal distribution function Phi(x) = (1 + erf(x / sqrt 2)) / 2, or close to it ---
+#
+#   Phi'(x) = exp(-x^2 / 2) / sqrt(2 pi)
+#
+# GPT-2's approximation is phi = (1 + tanh w) / 2 with w = C (x + A x^3):
+#
+#   phi' = (1 - tanh^2 w) w' / 2 = 2 phi (1 - phi) w',   w' = C (1 + 3 A x^2)
+
+_A = 0.044715
+_C = math.sqrt(2 / math.pi)
+
+
+def _tanh_gate(x: Block, out: Block) -> None:
+    with np.errstate(over="ignore"):  # tanh takes an infinite w, too
+        np.multiply(x, x, out=out)
+        out *= _C * _A
+        out += _C
+        out *= x
+    np.tanh(out, out=out)
+    out *= 0.5
+    out += 0.5
+
+
+def _tanh_slope(x: Block, phi: Block, out: Block) -> None:
+    np.subtract(1, phi, out=out)
+    out *= phi
+    out *= x  # from here on 0 where phi is 0 or 1, so that no power of a large x makes it 0 inf
+    cubic = out * x
+    cubic *= x
+    cubic *= 3 * _A
+    out += cubic
+    out *= 2 * _C
+
+
+def _normal_gate(x: Block, out: Block) -> None:
+    _special().ndtr(x, out=out)  # (1 + erf(x / sqrt 2)) / 2, without the cancellation at negative x
+
+
+def _normal_slope(x: Block, phi: Block, out: Block) -> None:
+    with np.errstate(over="ignore"):  # exp(-inf) = 0
+        np.multiply(x, x, out=out)
+    out *= -0.5
+    np.exp(out, out=out)
+    out *= x
+    out *= 1 / math.sqrt(2 * math.pi)
+
+
+_FORMS: dict[str, tuple[Gate, Slope]] = {
+    "tanh": (_tanh_gate, _tanh_slope),
+    "none": (_normal_gate, _normal_slope),
+}
+
+
+@op(
+    elementwise=True,
+    samples=lambda rng: [
+        *_normal(rng),
+        *_normal(rng, approximate="tanh"),
+        *(_normal(rng, approximate="none") if _SCIPY else []),
+    ],
+    error_samples=[((1.0, {"approximate": "erf"}), ValueError), ((1.0, {"approximate": None}), ValueError)],
+)
+def gelu(x: Array, *, approximate: str = "tanh") -> Array:
+    """Gaussian error linear unit, elementwise: ``x Phi(x)`` with the normal distribution function Phi.
+
+    Parameters
+    ----------
+    x : array of any shape
+    approximate : {"tanh", "none"}
+        "tanh", the default, is GPT-2's form ``x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))``, within 4.8e-4 of the
+        exact one. "none" is exact, ``x/2 (1 + erf(x / sqrt 2))``, and needs SciPy. (The names are PyTorch's, whose
+        default is "none".)
+
+    Returns
+    -------
+    array of the same shape
+
+    Raises
+    ------
+    ImportError
+        If the exact form is asked for and SciPy is not installed.
+    ValueError
+        For another value of `approximate`.
+
+    References
+    ----------
+    Hendrycks, Gimpel, "Gaussian error linear units (GELUs)", 2016, arXiv:1606.08415, section 2.
+
+    Examples
+    --------
+    >>> import autodiff as ad
+    >>> import autodiff.functional as F
+    >>> x = ad.Tensor([-1.0, 0.0, 1.0], requires_grad=True)
+    >>> y = F.gelu(x)
+    >>> y.data.round(4)
+    array([-0.1588,  0.    ,  0.8412])
+    >>> y.sum().backward()
+    >>> x.grad.round(4)
+    array([-0.083,  0.5  ,  1.083])
+    """
+    gate, _ = _form(approximate)
+    (x,) = aligned(x)
+    y, phi = _gated(x, gate)
+    return save(unboxed(y), phi=phi)
+
+
+@gelu.vjp("x")
+def _(g: Array, x: Array, phi: Array, approximate: str) -> Array:
+    _, slope = _form(approximate)
+    return _gated_vjp(g, x, phi, slope)
+
+
+@gelu.decomposition
+def _(x: Array, *, approximate: str = "tanh") -> Array:
+    _form(approximate)
+    if approximate == "none":
+        return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
+    return 0.5 * x * (1 + np.tanh(_C * (x + _A * x * x * x)))
+
+
+def _form(approximate: str) -> tuple[Gate, Slope]:
+    if approximate not in _FORMS:
+        raise ValueError(f"gelu: approximate must be 'tanh' (GPT-2's form) or 'none' (exact), got {approximate!r}")
+    return _FORMS[approximate]
+
+
+@op(elementwise=True, samples=lambda rng: _normal(rng) if _SCIPY else [])
+def erf(x: Array) -> Array:
+    """Error function, elementwise: ``2/sqrt(pi)`` times the integral of ``exp(-t^2)`` from 0 to x.
+
+    Parameters
+    ----------
+    x : array of any shape
+
+    Returns
+    -------
+    array of the same shape
+
+    Raises
+    ------
+    ImportError
+        If SciPy is not installed.
+
+    Examples
+    --------
+    >>> import autodiff as ad
+    >>> import autodiff.functional as F
+    >>> x = ad.Tensor(0.5, requires_grad=True)
+    >>> y = F.erf(x)
+    >>> y.backward()
+    >>> round(y.item(), 4), x.grad.round(4)
+    (0.5205, 0.8788)
+    """
+    return _special().erf(floating(x))
+
+
+@erf.vjp("x")
+def _(g: Array, x: Array) -> Array:
+    return g * (2 / math.sqrt(math.pi) * np.exp(-(x * x)))
+
+
+def _special() -> Any:
+    try:
+        import scipy.special
+    except ImportError as error:
+        raise ImportError("the error function (exact GELU) needs SciPy: pip install scipy") from error
+    return scipy.special

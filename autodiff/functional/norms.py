@@ -1,3 +1,237 @@
-"""To be written."""
+"""Normalisation of the last axis: layer normalisation, and by the root mean square alone."""
 
-__all__: list[str] = []
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..node import Array
+from ..op import op, save
+from ._blocks import floating, rows
+
+__all__ = ["layer_norm", "rms_norm"]
+
+
+@op(
+    samples=lambda rng: [
+        *((rng.normal(size=size),) for size in ((1,), (4,), (3, 3), (0, 3), (2, 1, 3))),
+        (rng.normal(size=(2, 3)), rng.normal(size=3)),
+        (rng.normal(size=(2, 3)), None, rng.normal(size=3)),
+        (rng.normal(size=(3, 3)), rng.normal(size=3), rng.normal(size=3)),
+        (rng.normal(size=(2, 2, 3)), rng.normal(size=3), rng.normal(size=3), {"eps": 0.1}),
+        (rng.normal(size=4), rng.normal(size=4), rng.normal(size=4)),
+        (rng.normal(size=(0, 3)), rng.normal(size=3), rng.normal(size=3)),
+        (rng.normal(size=(2, 1)), rng.normal(size=1), rng.normal(size=1)),
+    ],
+    error_samples=[
+        ((1.0,), ValueError),
+        ((np.ones((2, 0)),), ValueError),
+        ((np.ones((2, 3)), np.ones(2)), ValueError),
+        ((np.ones((2, 3)), np.ones((1, 3))), ValueError),
+        ((np.ones((2, 3)), np.ones(3), np.ones(())), ValueError),
+    ],
+)
+def layer_norm(x: Array, gamma: Array = None, beta: Array = None, *, eps: float = 1e-5) -> Array:
+    """Layer normalisation: each row to mean 0 and variance 1, then scaled and shifted.
+
+    ``y = gamma * (x - mean) / sqrt(variance + eps) + beta``, with mean and population variance (divided by d) over the
+    last axis.
+
+    Parameters
+    ----------
+    x : array of shape (..., d)
+    gamma : array of shape (d,), optional
+        The gain; without it there is none.
+    beta : array of shape (d,), optional
+        The bias.
+    eps : float
+        Added to the variance. A constant row gives ``beta``.
+
+    Returns
+    -------
+    array of shape (..., d)
+
+    Raises
+    ------
+    ValueError
+        If x has no last axis or an empty one, or the gain or bias is not of shape (d,).
+
+    References
+    ----------
+    Ba, Kiros, Hinton, "Layer normalization", 2016, arXiv:1607.06450, equation 4.
+
+    Examples
+    --------
+    >>> import autodiff as ad
+    >>> import autodiff.functional as F
+    >>> x = ad.Tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    >>> y = F.layer_norm(x)
+    >>> y.data.round(4)
+    array([-1.3416, -0.4472,  0.4472,  1.3416])
+    >>> y.backward([1.0, 0.0, 0.0, 0.0])
+    >>> x.grad.round(4)
+    array([ 0.2683, -0.3578, -0.0894,  0.1789])
+    """
+    width = _width("layer_norm", x, gamma=gamma, beta=beta)
+    x = floating(x)
+    xhat = x - x.sum(axis=-1, keepdims=True) / width
+    rstd = 1 / np.sqrt(_dot(xhat, xhat) / width + float(eps))
+    xhat *= rstd
+    return save(_affine(xhat, gamma, beta), xhat=xhat, rstd=rstd)
+
+
+@layer_norm.vjp("x", "gamma", "beta")
+def _(g: Array, gamma: Array, xhat: Array, rstd: Array, needs: tuple[bool, ...]) -> tuple[Array, ...]:
+    # y = gamma xhat + beta, so with one sum over all rows
+    #
+    #   dgamma = sum g xhat     dbeta = sum g     dxhat = g gamma
+    #
+    # xhat = (x - mean) rstd, rstd = 1 / sqrt(mean((x - mean)^2) + eps); for one row of width d
+    #
+    #   d mean / dx_j   = 1/d
+    #   d rstd / dx_j   = -rstd^3 (x_j - mean) / d            = -rstd^2 xhat_j / d
+    #   d xhat_i / dx_j = rstd (delta_ij - 1/d) + (x_i - mean) d rstd / dx_j
+    #                   = rstd (delta_ij - 1/d - xhat_i xhat_j / d)
+    #
+    # and therefore, summed against dxhat_i,
+    #
+    #   dx = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat))
+    #
+    # the direct term less its parts along 1 and along xhat: shifting or scaling x does not change y.
+    width = xhat.shape[-1]
+    dx = dgamma = dbeta = None
+    if needs[0]:
+        dxhat = g if gamma is None else g * gamma
+        dx = dxhat - dxhat.sum(axis=-1, keepdims=True) / width
+        dx -= xhat * (_dot(dxhat, xhat) / width)
+        dx *= rstd
+    if needs[1]:
+        dgamma = np.einsum("ni,ni->i", rows(g), rows(xhat))
+    if needs[2]:
+        dbeta = rows(g).sum(axis=0)
+    return dx, dgamma, dbeta
+
+
+@layer_norm.decomposition
+def _(x: Array, gamma: Array = None, beta: Array = None, *, eps: float = 1e-5) -> Array:
+    _width("layer_norm", x, gamma=gamma, beta=beta)
+    centred = x - np.mean(x, axis=-1, keepdims=True)
+    variance = np.mean(centred * centred, axis=-1, keepdims=True)
+    return _affine(centred / np.sqrt(variance + float(eps)), gamma, beta)
+
+
+@op(
+    samples=lambda rng: [
+        *((rng.normal(size=size),) for size in ((1,), (4,), (3, 3), (0, 3), (2, 1, 3))),
+        (rng.normal(size=(2, 3)), rng.normal(size=3)),
+        (rng.normal(size=(3, 3)), rng.normal(size=3)),
+        (rng.normal(size=(2, 2, 3)), rng.normal(size=3), {"eps": 0.1}),
+        (rng.normal(size=4), rng.normal(size=4)),
+        (rng.normal(size=(0, 3)), rng.normal(size=3)),
+        (rng.normal(size=(2, 1)), rng.normal(size=1)),
+    ],
+    error_samples=[
+        ((1.0,), ValueError),
+        ((np.ones((2, 0)),), ValueError),
+        ((np.ones((2, 3)), np.ones(2)), ValueError),
+        ((np.ones((2, 3)), np.ones((1, 3))), ValueError),
+    ],
+)
+def rms_norm(x: Array, gamma: Array = None, *, eps: float = 1e-5) -> Array:
+    """Root-mean-square normalisation: each row to mean square 1, then scaled.
+
+    ``y = gamma * x / sqrt(mean(x^2) + eps)``, with the mean over the last axis.
+
+    Parameters
+    ----------
+    x : array of shape (..., d)
+    gamma : array of shape (d,), optional
+        The gain; without it there is none.
+    eps : float
+        Added to the mean square; a row of zeros gives zeros.
+
+    Returns
+    -------
+    array of shape (..., d)
+
+    Raises
+    ------
+    ValueError
+        If x has no last axis or an empty one, or the gain is not of shape (d,).
+
+    References
+    ----------
+    Zhang, Sennrich, "Root mean square layer normalization", 2019, arXiv:1910.07467, equation 4.
+
+    Examples
+    --------
+    >>> import autodiff as ad
+    >>> import autodiff.functional as F
+    >>> x = ad.Tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    >>> y = F.rms_norm(x)
+    >>> y.data.round(4)
+    array([0.3651, 0.7303, 1.0954, 1.4606])
+    >>> y.backward([1.0, 0.0, 0.0, 0.0])
+    >>> x.grad.round(4)
+    array([ 0.353 , -0.0243, -0.0365, -0.0487])
+    """
+    width = _width("rms_norm", x, gamma=gamma)
+    x = floating(x)
+    rrms = 1 / np.sqrt(_dot(x, x) / width + float(eps))
+    return save(_affine(x * rrms, gamma, None), rrms=rrms)
+
+
+@rms_norm.vjp("x", "gamma")
+def _(g: Array, x: Array, gamma: Array, rrms: Array, needs: tuple[bool, ...]) -> tuple[Array, ...]:
+    # y = gamma xhat with xhat = x rrms, rrms = 1 / sqrt(mean(x^2) + eps): dgamma = sum g xhat over all rows,
+    # dxhat = g gamma, and for one row of width d
+    #
+    #   d rrms / dx_j   = -rrms^3 x_j / d = -rrms^2 xhat_j / d
+    #   d xhat_i / dx_j = rrms delta_ij + x_i d rrms / dx_j = rrms (delta_ij - xhat_i xhat_j / d)
+    #
+    #   dx = rrms (dxhat - xhat mean(dxhat xhat))
+    #
+    # which is layer normalisation's without the mean's term. xhat is one product away, so it is not saved.
+    xhat = x * rrms
+    dx = dgamma = None
+    if needs[1]:
+        dgamma = np.einsum("ni,ni->i", rows(g), rows(xhat))
+    if needs[0]:
+        dxhat = g if gamma is None else g * gamma
+        xhat *= _dot(dxhat, xhat) / x.shape[-1]
+        dx = dxhat - xhat
+        dx *= rrms
+    return dx, dgamma
+
+
+@rms_norm.decomposition
+def _(x: Array, gamma: Array = None, *, eps: float = 1e-5) -> Array:
+    _width("rms_norm", x, gamma=gamma)
+    return _affine(x / np.sqrt(np.mean(np.square(x), axis=-1, keepdims=True) + float(eps)), gamma, None)
+
+
+def _affine(xhat: Array, gamma: Array, beta: Array) -> Array:
+    """Gain and bias, where there are any."""
+    y = xhat if gamma is None else xhat * gamma
+    return y if beta is None else y + beta
+
+
+def _dot(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """Scalar products of rows, kept as a last axis of length 1; one pass, and no array of products."""
+    dots: NDArray[Any] = np.einsum("...i,...i->...", a, b)
+    return dots[..., None]
+
+
+def _width(name: str, x: Array, **parameters: Array) -> int:
+    """Return the length of the last axis, which the gain and bias must have."""
+    shape = np.shape(x)
+    if not shape or not shape[-1]:
+        raise ValueError(f"{name} normalises the last axis, of at least one element; x has the shape {shape}")
+    for parameter, value in parameters.items():
+        if value is not None and np.shape(value) != shape[-1:]:
+            raise ValueError(
+                f"{name}: {parameter} must have the shape {shape[-1:]}, that of a row of x; got {np.shape(value)}"
+            )
+    return int(shape[-1])
