@@ -1,11 +1,14 @@
 """The differentiable operations: primitives by family, and fused ones, one file for each derivation."""
 
 from .activations import *
+from .assignment import *
 from .attention import *
+from .copies import *
 from .dropout import *
 from .elementwise import *
 from .embedding import *
 from .indexing import *
+from .joining import *
 from .linalg import *
 from .linear import *
 from .norms import *
