@@ -87,42 +87,48 @@ def matmul(a: Array, b: Array) -> Array:
 
 # For matrices, y_ij = sum_k a_ik b_kj. With g_ij = dL/dy_ij,
 #
-#   dL/db_kj = sum_i a_ik g_ij     dB = A^T G
 #   dL/da_ik = sum_j g_ij b_kj     dA = G B^T
+#   dL/db_kj = sum_i a_ik g_ij     dB = A^T G     (the shapes alone fix the order of the factors)
 #
-# The second follows from the first: Y^T = B^T A^T, so A^T is the right factor of a product whose left one is B^T.
+# A vector is a matrix of one row, on the left, or of one column, on the right. In a batch, every pair of matrices has
+# such products, and the engine sums over the axes that were broadcast. But a factor without batch axes of its own, as a
+# weight has none, is used by every pair, and the sum over them is done inside of one product, with all rows below each
+# other, or all columns beside each other: sum_n A_n^T G_n = A_rows^T G_rows, sum_n G_n B_n^T = G_columns B_columns^T.
 
 
 @matmul.vjp("a")
 def _(g: Array, b: Array, ranks: tuple[int, int]) -> Array:
-    y, b = _as_matrices(g, ranks), (b if ranks[1] > 1 else np.expand_dims(b, -1))
-    da = np.swapaxes(_right_factor(np.swapaxes(y, -1, -2), np.swapaxes(b, -1, -2), ranks[0]), -1, -2)
+    g, b = _as_matrices(g, ranks), (b if ranks[1] > 1 else np.expand_dims(b, -1))
+    if ranks[0] <= 2 and b.ndim > 2:
+        g, b = _columns(g), _columns(b)
+    da = np.matmul(g, np.swapaxes(b, -1, -2))
     return da if ranks[0] > 1 else np.squeeze(da, -2)
 
 
 @matmul.vjp("b")
 def _(g: Array, a: Array, ranks: tuple[int, int]) -> Array:
-    y, a = _as_matrices(g, ranks), (a if ranks[0] > 1 else np.expand_dims(a, -2))
-    db = _right_factor(y, a, ranks[1])
+    g, a = _as_matrices(g, ranks), (a if ranks[0] > 1 else np.expand_dims(a, -2))
+    if ranks[1] <= 2 and a.ndim > 2:
+        g, a = _rows(g), _rows(a)
+    db = np.matmul(np.swapaxes(a, -1, -2), g)
     return db if ranks[1] > 1 else np.squeeze(db, -1)
 
 
 def _as_matrices(g: Array, ranks: tuple[int, int]) -> Array:
-    """Give the cotangent the axes that it lacks because a factor was a vector: a row, or a column, of one element."""
+    """Give the cotangent the axes of length one that it lacks because a factor was a vector."""
     if ranks[0] == 1:
         g = np.expand_dims(g, -1 if ranks[1] == 1 else -2)
     return np.expand_dims(g, -1) if ranks[1] == 1 else g
 
 
-def _right_factor(g: Array, a: Array, rank: int) -> Array:
-    """Cotangent A^T G of the right factor. Without batch axes of its own, it is used by all matrices of the batch.
+def _rows(x: Array) -> Array:
+    """All rows of a batch of matrices as one matrix."""
+    return np.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
-    Their contributions are then summed by one product, of all rows of the batch: sum_b A_b^T G_b = A_all^T G_all. A
-    right factor with batch axes gets a product for each matrix, and the engine sums over the axes that were broadcast.
-    """
-    if rank <= 2 and a.ndim > 2:
-        a, g = (np.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1])) for x in (a, g))
-    return np.matmul(np.swapaxes(a, -1, -2), g)
+
+def _columns(x: Array) -> Array:
+    """All columns of a batch of matrices as one matrix."""
+    return np.reshape(np.moveaxis(x, -2, 0), (x.shape[-2], math.prod(x.shape[:-2]) * x.shape[-1]))
 
 
 # --- sums of products over named axes ---
