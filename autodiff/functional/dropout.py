@@ -169,10 +169,10 @@ def dropout(x: Array, *, p: float, rng: Rng = None) -> Array:
     >>> x = ad.Tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
     >>> y = F.dropout(x, p=0.5, rng=1)
     >>> y.tolist()
-    [2.0, 4.0, 0.0, 8.0]
+    [0.0, 4.0, 6.0, 8.0]
     >>> y.sum().backward()
     >>> x.grad
-    array([2., 2., 0., 2.])
+    array([0., 2., 2., 2.])
     """
     keep = draw_kept(np.shape(x), p, rng)
     return save(x if keep is None else x * scale_kept(keep, p, np.result_type(x, 1.0)), keep=keep)
