@@ -358,6 +358,8 @@ def _read(
         if ignore_index is not None:
             raise ValueError(f"cross_entropy: ignore_index={ignore_index} is for ids; the targets are probabilities")
         return None, None
+    if ignore_index is not None and not hasattr(ignore_index, "__index__"):
+        raise TypeError(f"cross_entropy: ignore_index must be an integer or None, got {ignore_index!r}")
     ignored = None if ignore_index is None else given == operator.index(ignore_index)
     wrong = (given < 0) | (given >= shape[-1])
     if ignored is not None:
