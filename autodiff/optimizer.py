@@ -7,6 +7,7 @@ there are.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
@@ -95,7 +96,7 @@ class _Flat:
         return gradient.reshape(-1)
 
 
-class Optimizer:
+class Optimizer(ABC):
     """What optimisers share: groups, buffers, and saving. Use `SGD` or `AdamW`.
 
     Attributes
@@ -162,12 +163,12 @@ class Optimizer:
                         flat.steps[i] = count
                         flat.parameters[i].stamp()
 
+    @abstractmethod
     def _update(
         self, values: NDArray[Any], g: NDArray[Any], moments: Sequence[NDArray[Any]], scratch: NDArray[Any],
         group: Group, count: int,
     ) -> None:  # fmt: skip
         """Do the ``count``-th step of one block, in place; `g` is read only."""
-        raise NotImplementedError
 
     def zero_grad(self) -> None:
         """Set the gradient of every parameter to None."""

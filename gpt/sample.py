@@ -95,6 +95,7 @@ def distribution(
     likeliest[np.argmax(z)] = 1.0
     if temperature == 0 or top_k == 1:
         return likeliest
+    p: npt.NDArray[np.float64]
     with np.errstate(over="ignore", under="ignore"):  # a tiny temperature sends all but the largest to -inf, rightly
         p = np.exp((z - z.max()) / temperature)  # the largest first: it is 0 / temperature, whatever the temperature
     p /= p.sum()
@@ -176,4 +177,5 @@ def _keep(p: npt.NDArray[np.float64], ids: npt.NDArray[np.intp]) -> npt.NDArray[
     """Return the distribution with only these ids left."""
     kept = np.zeros_like(p)
     kept[ids] = p[ids]
-    return kept / kept.sum()
+    kept /= kept.sum()
+    return kept

@@ -112,7 +112,7 @@ def test_a_shared_parameter_is_named_once_and_reported():
 def test_tensors_over_one_array_are_reported():
     array = np.ones((4, 2))
     net = nn.Module()
-    net.a, net.b, net.c, net.d = (ad.as_tensor(part) for part in (array, array[1:3], array[3:], array.copy()))
+    net.a, net.b, net.c, net.d = (ad.as_tensor(part) for part in (array, array[1:3, 0], array[3:], array.copy()))
     for tensor in (net.a, net.b, net.c, net.d):
         tensor.requires_grad = True
     assert net.shared_parameters() == [("a", "b", "c")]
@@ -183,10 +183,14 @@ def test_train_and_eval_reach_every_part():
 def test_evaluating_gives_every_flag_back():
     net = Net()
     net.blocks[0].eval()
-    with pytest.raises(KeyError), net.evaluating():
+    with net.evaluating() as same:
+        assert same is net
         assert not any(module.training for module in net.modules())
-        raise KeyError
-    assert [module.training for module in net.modules()] == [True, True, False, True, True, True]
+    flags = [True, True, False, True, True, True]
+    assert [module.training for module in net.modules()] == flags
+    with pytest.raises(ValueError, match="broadcast"), net.evaluating():
+        net(np.ones(3))
+    assert [module.training for module in net.modules()] == flags
 
 
 def test_backward_twice_doubles_and_zero_grad_starts_again():
@@ -370,9 +374,10 @@ def test_norms_have_the_parameters_that_were_asked_for():
 
 
 @pytest.mark.parametrize(("make", "message"), [
-    (lambda: nn.Linear(0, 2), "d_in=0"), (lambda: nn.Linear(2, 2.0), "d_out=2.0"), (lambda: nn.Embedding(True, 2), "count"),
-    (lambda: nn.LayerNorm(-1), "d=-1"), (lambda: nn.RMSNorm("4"), "d='4'"), (lambda: nn.Dropout(1.0), "p=1.0"),
-    (lambda: nn.Dropout(-0.1), "p=-0.1"), (lambda: nn.Dropout(float("nan")), "p=nan"), (lambda: nn.Dropout(False), "p=False"),
+    (lambda: nn.Linear(0, 2), "d_in=0"), (lambda: nn.Linear(2, 2.0), "d_out=2.0"),
+    (lambda: nn.Embedding(True, 2), "count=True"), (lambda: nn.LayerNorm(-1), "d=-1"),
+    (lambda: nn.RMSNorm("4"), "d='4'"), (lambda: nn.Dropout(1.0), "p=1.0"), (lambda: nn.Dropout(-0.1), "p=-0.1"),
+    (lambda: nn.Dropout(float("nan")), "p=nan"), (lambda: nn.Dropout(False), "p=False"),
 ])  # fmt: skip
 def test_impossible_sizes_are_refused(make, message):
     with pytest.raises(ValueError, match=message):

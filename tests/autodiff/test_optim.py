@@ -1,6 +1,7 @@
 """Optimisers against their formulas and PyTorch, the flat buffer, exact continuation; clipping; schedules."""
 
 import copy
+import itertools
 import math
 
 import numpy as np
@@ -79,11 +80,12 @@ def test_sgd_by_hand():
 
 settings_of = {
     AdamW: st.fixed_dictionaries({
-        "lr": st.floats(0, 1), "betas": st.tuples(st.floats(0, 0.99), st.floats(0, 0.999)), "eps": st.floats(1e-10, 1e-2),
-        "weight_decay": st.floats(0, 0.5),
+        "lr": st.floats(0, 1), "betas": st.tuples(st.floats(0, 0.99), st.floats(0, 0.999)),
+        "eps": st.floats(1e-10, 1e-2), "weight_decay": st.floats(0, 0.5),
     }),
     SGD: st.fixed_dictionaries({
-        "lr": st.floats(0, 1), "momentum": st.floats(0.01, 0.99), "weight_decay": st.floats(0, 0.5), "nesterov": st.booleans(),
+        "lr": st.floats(0, 1), "momentum": st.floats(0.01, 0.99), "weight_decay": st.floats(0, 0.5),
+        "nesterov": st.booleans(),
     }) | st.fixed_dictionaries({"lr": st.floats(0, 1), "weight_decay": st.floats(0, 0.5)}),
 }  # fmt: skip
 
@@ -486,7 +488,7 @@ def test_a_schedule_rises_then_falls_between_its_rates(schedule, warmup, total, 
     np.testing.assert_allclose(ramp, lr * (np.arange(len(ramp)) + 1) / (warmup + 1), rtol=1e-12)
     decay = rates[warmup:]
     assert all(low * (1 - 1e-9) <= rate <= lr * (1 + 1e-9) for rate in decay)
-    assert all(a >= b * (1 - 1e-9) for a, b in zip(decay, decay[1:], strict=False))
+    assert all(a >= b * (1 - 1e-9) for a, b in itertools.pairwise(decay))
     if decay:
         assert decay[0] == pytest.approx(lr)
     assert schedule(total + beyond, lr=lr, min_lr=low, warmup=warmup, total=total) == pytest.approx(low)
