@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .node import RELEASED, Array, Node, Rule, Vertex
+from .node import RELEASED, Array, Leaf, Node, Rule, Vertex
 
 __all__ = ["Watch", "sweep"]
 
@@ -55,8 +55,8 @@ def sweep(
     Returns
     -------
     dict
-        Cotangents of the leaves or targets that were reached, and of nodes whose gradient is retained. The arrays may
-        be shared with each other, with the roots' cotangents and with saved values: copy before keeping one.
+        Cotangents of the leaves or targets that were reached, and of nodes whose gradient is retained. A leaf's array
+        is its own; a node's may be shared with others and with saved values, so copy it before keeping it.
 
     Raises
     ------
@@ -123,9 +123,8 @@ def _order(roots: list[Vertex], targets: Collection[Vertex] | None) -> tuple[lis
         node = stack.pop()
         if node.inputs is RELEASED:
             raise RuntimeError(
-                f"backward a second time through {node.op.name!r} (node {node.number}): its saved values were "
-                f"released by the first. Pass retain_graph=True to that one; or, if a value is carried from one step to "
-                f"the next, cut it off with .detach()"
+                f"backward a second time through {node.op.name!r} (node {node.number}): its saved values were released "
+                f"by the first. Pass retain_graph=True to that one; if a value is carried on, cut it off with .detach()"
             )
         nodes.append(node)
         for parent in node.parents:
@@ -147,28 +146,30 @@ def _add(table: dict[Vertex, Array], owned: set[Vertex], vertex: Vertex, contrib
     """Add a contribution to a vertex's cotangent, in place only where the table owns the sum."""
     before = table.get(vertex)
     if before is None:
+        if type(vertex) is Leaf and type(contribution) is np.ndarray:  # it stays, so the table's own from the start
+            contribution = np.array(contribution, order="C")
+            owned.add(vertex)
         table[vertex] = contribution
-    elif vertex in owned:
+    elif vertex in owned and type(contribution) is np.ndarray:
         before += contribution
     else:
         total = table[vertex] = before + contribution
         if type(total) is np.ndarray:  # scalars are immutable, and a recorded sum must not be changed
             owned.add(vertex)
+        else:
+            owned.discard(vertex)  # where the sweep is recorded, a tensor may follow on plain arrays
 
 
 def _add_pick(table: dict[Vertex, Array], parent: Vertex, pick: Pick) -> None:
     index, count, cotangent = pick
     cotangents = table.setdefault(parent, [None] * count)
-    before = cotangents[index]
-    cotangents[index] = cotangent if before is None else before + cotangent
+    cotangents[index] = cotangent if cotangents[index] is None else cotangents[index] + cotangent
 
 
 def _fill_missing(cotangents: list[Array | None], node: Node) -> list[Array]:
     """Give the outputs that no one used a cotangent of zeros."""
-    return [
-        np.zeros(shape, dtype) if g is None else g
-        for g, shape, dtype in zip(cotangents, node.shape, node.dtype, strict=True)
-    ]
+    kinds = zip(cotangents, node.shape, node.dtype, strict=True)
+    return [np.zeros(shape, dtype) if g is None else g for g, shape, dtype in kinds]
 
 
 def _narrow(node: Node, wanted: set[Vertex]) -> list[tuple[Rule, tuple[bool, ...]]]:

@@ -118,5 +118,8 @@ def gradients(
         g = found.get(tensor.node) if tensor.node is not None else None
         if g is None:
             g = np.zeros(tensor.shape, tensor.dtype)
-        results.append(g if type(g) is Tensor else wrap(np.array(g, tensor.dtype)))
+        result = g if type(g) is Tensor else wrap(np.array(g, tensor.dtype))
+        if create_graph and result.node is None:  # a constant: its own derivatives are zero, not an error
+            result.requires_grad = True
+        results.append(result)
     return results[0] if type(inputs) is Tensor else tuple(results)

@@ -367,7 +367,7 @@ def as_numpy(function: Callable[..., Any], made: Any) -> Callable[..., Any]:
     def call(*args: Any, **settings: Any) -> Any:
         signature = parameters()
         if signature is None or made.signature.variadic:
-            names = [*made.signature.arguments, *made.signature.settings]
+            names = [*made.signature.arguments, *made.signature.order]
             given: Iterable[tuple[str, Any]] = [*zip(names, args, strict=False), *settings.items()]
             if len(args) > len(names):
                 raise TypeError(f"np.{function.__name__} on a tensor takes at most {len(names)} arguments")
@@ -379,15 +379,14 @@ def as_numpy(function: Callable[..., Any], made: Any) -> Callable[..., Any]:
         for i, (name, value) in enumerate(given):
             if i < count and (name in order or made.signature.variadic):
                 arrays.append(value)
-            elif value is not None or name in made.signature.settings:
+            elif value is not None or name in made.signature.order:
                 rest[name] = value
-        known = made.signature.settings.keys() | made.signature.required
-        unknown = [name for name in rest if name not in known]
+        unknown = [name for name in rest if name not in made.signature.order]
         if unknown:
             raise TypeError(
                 f"np.{function.__name__} on a tensor does not take {unknown[0]}=...; it is "
                 f"{made.name}{made.signature.full}"
             )
-        return made(*arrays, **{name: to_array(value) for name, value in rest.items()})
+        return made(*arrays, **rest)
 
     return call

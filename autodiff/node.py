@@ -167,7 +167,6 @@ class Spec:
         arguments = tuple(self.argument(name) for name in names)
         if not arguments or len(set(arguments)) != len(arguments):
             raise TypeError(f"op {self.name!r}: name the arguments of the rule, each once; got {tuple(names)}")
-        settings = self.signature.settings.keys() | self.signature.required
         sources: list[tuple[str, Any]] = []
         for parameter in inspect.signature(function).parameters.values():
             name = parameter.name
@@ -178,7 +177,7 @@ class Spec:
             elif name in self.signature.arguments:
                 sources.append(("inputs", None if self.signature.variadic else self.argument(name)))
             else:
-                sources.append(("settings" if name in settings else "extra", name))
+                sources.append(("settings" if name in self.signature.order else "extra", name))
         if ("g", None) not in sources:
             raise TypeError(f"op {self.name!r}: the rule for {tuple(names)} does not take the cotangent 'g'")
         several = len(arguments) > 1 or self.signature.variadic

@@ -50,7 +50,7 @@ class Saved:
         self.out, self.values = out, values
 
 
-def save(out: R, **values: Any) -> R:
+def save(out: R, /, **values: Any) -> R:
     """Return an op's output together with values that its rules ask for by name.
 
     To be used in the ``return`` of a forward. Where nothing is recorded, the values are dropped at once.
@@ -197,29 +197,38 @@ class Op(Spec, Generic[P, R]):
     # --- the less common forms of a call ---
 
     def _arguments(self, args: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
-        """Bring arrays given by keyword or left out into their places; take ``*arrays`` also as one list."""
-        if self.signature.variadic:
-            if len(args) == 1 and isinstance(args[0], (list, tuple)):
-                args = tuple(args[0])
+        """Bring arrays given by keyword or left out into their places; and settings given by position, as in NumPy."""
+        signature = self.signature
+        if signature.variadic:
+            args = tuple(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
             if not args:
                 raise TypeError(f"{self.name}() needs at least one array")
             return args
-        own = {name: settings.pop(name) for name in self.signature.arguments if name in settings}
+        named = {name: settings.pop(name) for name in signature.arguments if name in settings}
+        missing = self.arity - len(args)
+        if not named and 0 < missing <= signature.optional:
+            return args + (None,) * missing
+        for name, value in zip(signature.order, args[self.arity :], strict=False):
+            if name not in settings:
+                settings[name] = value
+                args = (*args[: self.arity], *args[self.arity + 1 :])
+        self._settings(settings)
         try:
-            bound = self.signature.full.bind(*args, **own, **settings)
+            bound = signature.full.bind(*args, **named, **settings)
         except TypeError as error:
-            raise TypeError(f"{self.name}{self.signature.full}: {error}") from None
-        return tuple([bound.arguments.get(name) for name in self.signature.arguments])
+            raise TypeError(f"{self.name}{signature.full}: {error}") from None
+        return tuple([bound.arguments.get(name) for name in signature.arguments])
 
     def _settings(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Bind the defaults; refuse unknown and missing settings."""
-        known = self.signature.settings.keys() | self.signature.required
-        for name in settings:
-            if name not in known:
+        """Bind the defaults; refuse unknown settings, missing ones, and tensors, which could lose a gradient here."""
+        for name, value in settings.items():
+            if name not in self.signature.order:
                 raise TypeError(
                     f"{self.name}() has no setting {name!r}; it is {self.name}{self.signature.full}."
                     f"{nearest(name, self.signature.full.parameters)}"
                 )
+            if type(value) is Tensor:
+                raise TypeError(f"{self.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
         if missing := self.signature.required - settings.keys():
             raise TypeError(f"{self.name}() needs the setting {', '.join(sorted(missing))}")
         return {**self.signature.settings, **settings}

@@ -23,8 +23,9 @@ class Signature(NamedTuple):
     """An op's parameters: positional ones are arrays, keyword-only ones settings."""
 
     arguments: tuple[str, ...]
-    optional: int  # how many trailing arguments have a default, which is None
+    optional: int  # how many of them, at the end, default to None
     variadic: bool
+    order: tuple[str, ...]  # of the settings
     settings: dict[str, Any]  # with their defaults
     required: frozenset[str]  # settings without a default
     full: inspect.Signature
@@ -35,8 +36,8 @@ class Signature(NamedTuple):
         full = inspect.signature(function)
         name = getattr(function, "__name__", "op")
         arguments: list[str] = []
+        order: list[str] = []
         settings: dict[str, Any] = {}
-        required = set()
         optional, variadic = 0, False
         for parameter in full.parameters.values():
             if parameter.name in RESERVED:
@@ -44,9 +45,8 @@ class Signature(NamedTuple):
             if parameter.kind is parameter.VAR_KEYWORD:
                 raise TypeError(f"op {name!r}: write each setting out instead of **{parameter.name}")
             if parameter.kind is parameter.KEYWORD_ONLY:
-                if parameter.default is parameter.empty:
-                    required.add(parameter.name)
-                else:
+                order.append(parameter.name)
+                if parameter.default is not parameter.empty:
                     settings[parameter.name] = parameter.default
                 continue
             if parameter.kind is parameter.VAR_POSITIONAL:
@@ -63,4 +63,5 @@ class Signature(NamedTuple):
             arguments.append(parameter.name)
         if not arguments:
             raise TypeError(f"op {name!r} has no positional parameter: an op needs an array to act on")
-        return cls(tuple(arguments), optional, variadic, settings, frozenset(required), full)
+        required = frozenset(order) - settings.keys()
+        return cls(tuple(arguments), optional, variadic, tuple(order), settings, required, full)

@@ -184,7 +184,8 @@ class Tensor(ArrayMethods):
             if tensor is None:
                 continue
             if tensor._grad is None:
-                tensor._grad = np.array(gradient, dtype=vertex.dtype, order="C")  # its own, never shared
+                own = type(vertex) is Leaf and type(gradient) is np.ndarray
+                tensor._grad = gradient if own else np.array(gradient, order="C")
             else:
                 tensor._grad += gradient
 

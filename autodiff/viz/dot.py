@@ -91,8 +91,10 @@ def _collect(root: Tensor) -> tuple[list[Node], list[Leaf], dict[Vertex, Any]]:
             continue
         if vertex.out is not None:
             data[vertex] = vertex.out
-        saved = vertex.inputs if vertex.inputs not in (None, RELEASED) else (None,) * len(vertex.parents)
-        for parent, value in zip(vertex.parents, saved or (), strict=True):
+        saved = vertex.inputs
+        if saved is None or saved is RELEASED:
+            saved = (None,) * len(vertex.parents)
+        for parent, value in zip(vertex.parents, saved, strict=True):
             if parent is None:
                 continue
             if value is not None:

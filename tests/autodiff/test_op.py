@@ -70,11 +70,17 @@ def test_arrays_can_be_given_by_keyword():
     assert (x.grad, y.grad) == (5.0, 3.0)
 
 
+def test_settings_can_be_given_by_position_as_in_numpy():
+    assert op(scaled)(3.0, None, 5.0) == 15.0
+    np.testing.assert_array_equal(OPS["sum"](leaf(np.ones((2, 3))), 0).data, [2.0, 2.0, 2.0])
+
+
 @pytest.mark.parametrize(
     ("call", "match"),
     [
         (lambda f, x: f(), "missing a required argument: 'x'"),
-        (lambda f, x: f(x, x, x), "too many positional"),
+        (lambda f, x: f(x, 1.0, 2.0, "plain", 5), "too many positional"),
+        (lambda f, x: f(x, 1.0, x), r"'factor' is not differentiable.*\.item\(\)"),
         (lambda f, x: f(x, factr=1.0), r"no setting 'factr'.*Did you mean 'factor'"),
         (lambda f, x: f(x, x=x), "multiple values"),
         (lambda f, x: f("abc"), "real numbers"),

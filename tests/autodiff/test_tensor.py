@@ -208,7 +208,6 @@ def test_requires_grad_can_be_switched_on_leaves():
         np.asarray,
         np.array,
         math.exp,
-        lambda t: np.zeros(1).__setitem__(0, t),
         lambda t: np.array([t, t]),
         lambda t: [1, 2][t],
     ],
@@ -217,6 +216,12 @@ def test_requires_grad_can_be_switched_on_leaves():
 def test_conversions_of_a_recorded_tensor_tell(convert, make):
     with pytest.raises(TypeError, match=r"\.data or \.item\(\)"):
         convert(make())
+
+
+def test_assigning_a_recorded_tensor_to_an_array_tells():
+    with pytest.raises(ValueError, match="setting an array element") as caught:
+        np.zeros(1)[0] = leaf(0.5)
+    assert ".data or .item()" in str(caught.value.__cause__)
 
 
 def test_conversions_of_a_constant_work():
@@ -418,7 +423,7 @@ def test_tensors_cannot_be_subclassed():
         (lambda t: t.transpose(1, 0), lambda t: np.transpose(t, (1, 0))),
         (lambda t: t.T, lambda t: t.transpose((1, 0))),
         (lambda t: t.mT, lambda t: np.swapaxes(t, -1, -2)),
-        (lambda t: t.swapaxes(0, 1), lambda t: np.moveaxis(t, 0, 1)),
+        (lambda t: t.swapaxes(0, 1), lambda t: np.swapaxes(t, 0, 1)),
         (lambda t: t[None].squeeze(0), lambda t: np.squeeze(np.expand_dims(t, 0), axis=0)),
         (lambda t: t.clip(0.2, 0.8), lambda t: np.clip(t, 0.2, 0.8)),
         (lambda t: t.take([0, 0], 1), lambda t: np.take(t, [0, 0], axis=1)),

@@ -53,7 +53,7 @@ def test_before_backward_there_is_no_gradient_yet():
 
 
 def test_constants_have_no_gradient_line():
-    x, c = Tensor(1.0, requires_grad=True), Tensor(2.0, name="c")
+    x, c = Tensor(3.0, requires_grad=True), Tensor(2.0, name="c")
     picture = viz.draw_dot(x * c)
     (constant,) = [label for label in labels(picture).values() if "data 2" in label]
     assert "grad" not in constant
