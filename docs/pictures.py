@@ -15,10 +15,12 @@ def graph() -> None:
     """Draw the graph of a gate, u * sigmoid(u) * v, with all gradients kept."""
     u = Tensor(1.5, requires_grad=True, name="u")
     v = Tensor(-2.0, requires_grad=True, name="v")
-    exponential = np.exp(-u)
-    silu = u / (1 + exponential)
+    opposite = -u
+    exponential = np.exp(opposite)
+    divisor = exponential + 1
+    silu = u / divisor
     gate = silu * v
-    for result in (exponential, silu, gate):
+    for result in (opposite, exponential, divisor, silu, gate):
         result.retain_grad()
     gate.name = "gate"
     gate.backward(retain_graph=True)

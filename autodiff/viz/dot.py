@@ -60,7 +60,8 @@ def draw_dot(root: Tensor) -> graphviz.Digraph:
     except ImportError as error:
         raise ImportError("pictures need the graphviz package: pip install 'autodiff-gpt[viz]'") from error
 
-    picture = graphviz.Digraph(graph_attr={"rankdir": "LR"}, node_attr={"fontname": "Helvetica", "fontsize": "11"})
+    font = {"fontname": "Helvetica", "fontsize": "11"}
+    picture = graphviz.Digraph(graph_attr={"rankdir": "LR"}, node_attr=font, edge_attr=font)
     nodes, leaves, data = _collect(root)
     if not nodes and not leaves:
         picture.node("value0", _text(*_facts(root.shape, root.dtype, root.data, root)), **_CONSTANT)
