@@ -1,0 +1,252 @@
+"""The checks of what a rule computes that need no differences.
+
+It is linear in its cotangent; it depends on the numbers alone, not on how they lie in memory; it agrees with itself in
+single precision, and with the decomposition of its op; and it keeps nothing in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import modes
+from .examination import Examination, in_precision
+from .trial import Trial, arrays_in
+
+__all__ = [
+    "check_decomposition", "check_float32", "check_layout", "check_linear", "check_linearity", "check_needs",
+    "check_saved", "check_zero",
+]  # fmt: skip
+
+ROUNDING = 1e-12
+"""Two ways to add up the same numbers in double precision, relative to the largest result."""
+
+CANCELLED = 1e-14
+"""What is left where numbers as large as the cotangent cancel exactly; relative to the cotangent."""
+
+
+def check_zero(e: Examination) -> None:
+    """A zero cotangent gives exact zeros: a linear map has no additive term."""
+    zeros = [np.zeros_like(g)[()] for g in e.cotangents[0]]
+    for i, gradient in zip(e.wrt, e.pull(e.trial, zeros), strict=True):
+        if (gradient != 0).any():
+            worst = float(gradient.flat[int(np.argmax(gradient != 0))])
+            raise e.subject.wrong("zero", i, f"a cotangent of zeros gives {worst:.6g} instead of 0")
+
+
+def check_linearity(e: Examination) -> None:
+    """The rule is linear in its cotangent, which squares, absolute values and clipping are not."""
+    a, b = -2.5, 0.75
+    mixed = [np.asarray(a * u + b * v)[()] for u, v in zip(*e.cotangents, strict=True)]
+    for i, both, u, v in zip(e.wrt, e.pull(e.trial, mixed), *e.gradients, strict=True):
+        with np.errstate(invalid="ignore"):
+            scale = np.abs(a * u) + np.abs(b * v)
+            error = np.abs(both - (a * u + b * v))
+        largest = float(np.max(scale, initial=0.0, where=np.isfinite(scale)))
+        finite = np.isfinite(u) & np.isfinite(v)
+        if (error[finite] > 1e-9 * largest + CANCELLED * e.reach(mixed)).any():
+            index = tuple(map(int, np.unravel_index(int(np.argmax(np.where(finite, error, 0.0))), error.shape)))
+            want = float((a * u + b * v)[index])
+            raise e.subject.wrong(
+                "linearity", i,
+                f"the rule is not linear in g: at {e.subject.element(i, index)} it gives {float(both[index]):.6g} for "
+                f"{a} u + {b} v, where the combination of its results for u and for v is {want:.6g}",
+            )  # fmt: skip
+
+
+def check_layout(e: Examination) -> None:
+    """The result depends on the numbers, not on the strides they lie in: of the cotangent, and of the inputs."""
+    u = e.cotangents[0]
+    for name in _LAYOUTS:
+        laid = [_lay_out(g, name) for g in u]
+        if any(one is not None for one in laid):
+            given = [g if one is None else one for g, one in zip(u, laid, strict=True)]
+            _same_gradient(e, f"cotangent layout={name}", e.trial, given, e.gradients[0])
+    spread = [np.broadcast_to(np.asarray(1.5, np.asarray(g).dtype), np.shape(g)) for g in u]
+    dense = [np.full(np.shape(g), 1.5)[()] for g in u]
+    _same_gradient(e, "cotangent layout=stride-0", e.trial, spread, e.pull(e.trial, dense))
+    for name in _LAYOUTS:
+        moved = [_lay_out(value, name) if i in e.wrt else None for i, value in enumerate(e.values)]
+        if any(value is not None for value in moved):
+            values = [value if other is None else other for value, other in zip(e.values, moved, strict=True)]
+            with e.rules("layout"):
+                trial = e.record(values)
+            _same_gradient(e, f"inputs layout={name}", trial, u, e.gradients[0])
+
+
+_LAYOUTS = ("F", "stride-2", "reversed", "0-d array")
+
+
+def _lay_out(value: Any, layout: str) -> Any:
+    """Copy an array into another layout, read-only; None where there is no other."""
+    array = np.asarray(value)
+    if array.dtype.kind != "f" or (array.ndim == 0) != (layout == "0-d array"):
+        return None
+    if layout == "0-d array":
+        laid = np.array(array)
+    elif layout == "F":
+        if array.ndim < 2:
+            return None
+        laid = np.array(array, order="C" if array.flags.f_contiguous else "F")
+    elif layout == "stride-2":
+        laid = np.repeat(array, 2, axis=-1)[..., ::2]
+    else:
+        backwards = (slice(None, None, -1),) * array.ndim
+        laid = np.array(array[backwards], order="C")[backwards]
+    laid.flags.writeable = False
+    return laid
+
+
+def _same_gradient(e: Examination, what: str, trial: Trial, cotangents: list[Any], want: list[Any]) -> None:
+    got = e.pull(trial, cotangents, "layout")
+    for i, a, b in zip(e.wrt, got, want, strict=True):
+        if not e.close(a, b, ROUNDING, CANCELLED * e.reach(cotangents)):
+            worst = float(np.max(np.abs(a - b))) if a.shape == b.shape else np.nan
+            raise e.subject.wrong(
+                "layout", i, f"{what} gives another gradient, different by up to {worst:.3g}",
+                suspect="the order of elements in memory is taken for their order in the array",
+            )  # fmt: skip
+
+
+def check_needs(e: Examination) -> None:
+    """An argument's gradient is the same when it is the only one that is asked for."""
+    for i, want in zip(e.wrt, e.gradients[0], strict=True):
+        if len(e.wrt) > 1:
+            (got,) = e.pull(e.record(e.values, (i,)), e.cotangents[0], "needs")
+            if not e.close(got, want, ROUNDING, CANCELLED * e.reach(e.cotangents[0])):
+                raise e.subject.wrong("needs", i, "the gradient is another one when no other argument needs one")
+
+
+def check_float32(e: Examination) -> None:
+    """Single precision gives the same gradient, to single precision.
+
+    2e-4 leaves a few hundred roundings of 6e-8 to sums and to exponentials of large arguments; comparing with the
+    double-precision rule is still stricter than differences in single precision could be.
+    """
+    with np.errstate(all="ignore"):
+        got = e.pull(e.single, e.cast_cotangents(e.cotangents[0]))
+        if not all(np.isfinite(value).all() for value in (*e.single.values, *got)):
+            e.report.skipped["float32"] = "the values overflow single precision"
+            return
+    for i, a, b in zip(e.wrt, got, e.gradients[0], strict=True):
+        if not e.close(a, b, 2e-4, 2e-4):
+            raise e.subject.wrong(
+                "float32", i, f"the float32 gradient differs from the float64 one by {float(np.max(np.abs(a - b))):.3g}"
+            )
+
+
+def check_linear(e: Examination) -> None:
+    """For an op that is linear in its arguments, <v, f(u)> = <vjp(v), u> to rounding: no step, no truncation."""
+    if not e.linear:
+        e.report.skipped["linear"] = "the op is not declared linear"
+        return
+    v = np.concatenate([np.ravel(g) for g in e.cotangents[0]])
+    u = {i: np.asarray(e.generator.normal(size=np.shape(e.values[i]))) for i in e.wrt}
+    image, origin = (
+        e.forward([(scale * u[i])[()] if i in u else value for i, value in enumerate(e.values)]) for scale in (1.0, 0.0)
+    )
+    constants = [x for i, x in enumerate(e.values) if i not in u and isinstance(x, (np.ndarray, np.generic))]
+    if origin.any() and all(x.dtype.kind == "b" for x in constants):
+        raise e.subject.wrong("linear", None, "the op is declared linear, but is not zero for zeros")
+    left = v * (image - origin)  # what constant arrays contribute is not linear
+    right = np.concatenate([np.ravel(g * u[i]) for i, g in zip(e.wrt, e.gradients[0], strict=True)])
+    error = abs(float(left.sum()) - float(right.sum()))
+    if error > 1e-13 * float(np.abs(left).sum() + np.abs(right).sum()):
+        raise e.subject.wrong(
+            "linear", None,
+            f"the op is declared linear, but <v, f(u)> = {float(left.sum()):.12g} and <vjp(v), u> = "
+            f"{float(right.sum()):.12g}",
+        )  # fmt: skip
+
+
+def check_decomposition(e: Examination) -> None:
+    """A fused op and its decomposition agree in values and gradients, as exactly as two orders of summation can."""
+    if e.op.decomposed is None:
+        e.report.skipped["decomposition"] = "the op is a primitive"
+        return
+    cotangents = e.cotangents[0]
+    _compare_with_decomposition(e, e.trial, e.values, cotangents, ROUNDING, CANCELLED)
+    # Single precision rounds at 6e-8, and the decomposition rounds after every primitive where a kernel may not: some
+    # hundred roundings of relative size, and as many of the cotangent's size where terms cancel.
+    values = [in_precision(value, np.float32) for value in e.values]
+    with np.errstate(all="ignore"):
+        _compare_with_decomposition(e, e.single, values, e.cast_cotangents(cotangents), 1e-5, 1e-6)
+
+
+def _compare_with_decomposition(
+    e: Examination, fused: Trial, values: list[Any], cotangents: list[Any], relative: float, absolute: float
+) -> None:
+    with e.rules("decomposition"):
+        primitive = Trial(e.op, values, e.settings, e.wrt, modes.recording())
+        theirs = primitive.pull(cotangents)
+    for a, b in zip(fused.values, primitive.values, strict=True):
+        if a.dtype != b.dtype or not e.close(a, b, relative, absolute):
+            by = float(np.max(np.abs(a - b), initial=0.0)) if a.shape == b.shape else np.nan
+            raise e.subject.wrong(
+                "decomposition", None,
+                f"the forward, {a.dtype} of shape {a.shape}, and the decomposition, {b.dtype} of shape {b.shape}, "
+                f"differ by up to {by:.3g}",
+            )  # fmt: skip
+    for i, a, b in zip(e.wrt, fused.pull(cotangents), theirs, strict=True):
+        if not e.close(a, b, relative, absolute * e.reach(cotangents)):
+            raise e.subject.wrong(
+                "decomposition", i,
+                f"the fused rule and the decomposition's gradient differ in {a.dtype} by up to "
+                f"{float(np.max(np.abs(a - b))):.3g}, the largest entry being {float(np.max(np.abs(b))):.3g}",
+            )  # fmt: skip
+
+
+def check_saved(e: Examination) -> None:
+    """Every saved floating array matters: filled with NaN, or with other numbers, it changes some gradient."""
+    if not any(np.size(g) for g in e.cotangents[0]):
+        e.report.skipped["saved-in-vain"] = "the outputs are empty"
+        return
+    saved = e.trial.saved()
+    with np.errstate(all="ignore"):
+        want = _bits(e.trial.raw_with({}, e.cotangents[0]))
+        unused = [name for name, value in saved.items() if _has_floats(value) and not _matters(e, name, value, want)]
+    e.report.saved_in_vain = tuple(
+        e.subject.arguments[int(name.split()[1])] if name.startswith("input ") else name for name in unused
+    )
+
+
+def _has_floats(value: Any) -> bool:
+    return isinstance(value, np.floating) or any(a.dtype.kind == "f" and a.size for a in arrays_in(value))
+
+
+def _matters(e: Examination, name: str, value: Any, want: list[bytes]) -> bool:
+    """Whether some replacement changes the gradient. NaN alone would not: it fails comparisons as -1 fails x > 0."""
+    for fill in (np.nan, -0.5, 0.5, 2.0):
+        try:
+            answers = e.trial.raw_with({name: _filled(value, fill)}, e.cotangents[0])
+        except Exception:  # the rule could not work with that value, so it looks at it
+            return True
+        if _bits(answers) != want:
+            return True
+    return False
+
+
+def _filled(value: Any, fill: float) -> Any:
+    """Replace the floating arrays in a saved value."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return np.full_like(value, fill)[()] if value.dtype.kind == "f" else value
+    if isinstance(value, (tuple, list)):
+        return type(value)([_filled(part, fill) for part in value])
+    if isinstance(value, dict):
+        return {key: _filled(part, fill) for key, part in value.items()}
+    return value
+
+
+def _bits(answers: list[Any]) -> list[bytes]:
+    return [array.tobytes() for array in _flatten(answers)]
+
+
+def _flatten(answers: Any) -> Iterator[NDArray[Any]]:
+    for answer in answers:
+        if isinstance(answer, (tuple, list)):
+            yield from _flatten(answer)
+        elif answer is not None:
+            yield np.asarray(answer)

@@ -1,0 +1,172 @@
+"""The samples that ops are registered with, as test cases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..node import OPS
+from ..op import Op
+from .report import Subject, VJPReport
+from .vjp import examine, find_op
+
+__all__ = ["Case", "check_op", "missing_samples", "op_cases", "samples"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One registered sample of an op.
+
+    Attributes
+    ----------
+    op : Op
+        The op.
+    number : int
+        Its place among the samples.
+    arguments : tuple
+        The positional arguments; a dict of settings at the end, if there are any.
+    """
+
+    op: Op[..., Any]
+    number: int
+    arguments: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        """Write an id for a test: name, number, shapes and settings."""
+        arrays = self.arguments[:-1] if self.settings else self.arguments
+        shapes = "-".join("None" if x is None else "x".join(map(str, np.shape(x))) or "scalar" for x in arrays)
+        settings = "".join(f"-{name}={_word(value)}" for name, value in self.settings.items())
+        return f"{self.op.name}#{self.number}-{shapes}{settings}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the call."""
+        last = self.arguments[-1] if self.arguments else None
+        return last if isinstance(last, dict) else {}
+
+    def check(self) -> VJPReport:
+        """Check the op's rules on this sample.
+
+        What one sample alone does not decide is only reported: that an argument has no influence here, or that a saved
+        value is not needed here. `check_op` judges it over all samples.
+        """
+        report, _ = examine(self.op, self.arguments, None, None, 0, sample=self.number)
+        return report
+
+
+def _word(value: Any) -> str:
+    """Write a setting in a test's id."""
+    text = repr(value)
+    return text.replace(" ", "") if len(text) <= 24 else type(value).__name__
+
+
+def samples(name: Op[..., Any] | str, rng: int | np.random.Generator = 0) -> list[tuple[Any, ...]]:
+    """Return the sample calls that an op is registered with.
+
+    Parameters
+    ----------
+    name : str or Op
+        The op.
+    rng : int or Generator
+        For samples that are drawn.
+
+    Returns
+    -------
+    list of tuple
+        The positional arguments of each call, a dict of settings at the end where there are any: what
+        ``check_vjp(name, *sample)`` takes.
+
+    Examples
+    --------
+    >>> from autodiff.testing import samples
+    >>> [x.shape for x in samples("linear")[0]]
+    [(3, 4), (4, 2), (2,)]
+    """
+    declared = find_op(name).samples
+    drawn = declared(np.random.default_rng(rng)) if callable(declared) else declared
+    return [sample if isinstance(sample, tuple) else (sample,) for sample in drawn]
+
+
+def op_cases() -> list[Case]:
+    """Return every sample of every registered op.
+
+    Returns
+    -------
+    list of Case
+        For ``@pytest.mark.parametrize("case", op_cases(), ids=str)``; a test calls ``case.check()``.
+
+    Examples
+    --------
+    >>> from autodiff.testing import op_cases
+    >>> case = next(case for case in op_cases() if case.op.name == "linear")
+    >>> str(case)
+    'linear#0-3x4-4x2-2'
+    >>> case.check().compared
+    22
+    """
+    return [Case(op, i, sample) for op in OPS.values() for i, sample in enumerate(samples(op))]
+
+
+def missing_samples() -> list[str]:
+    """Return the names of registered ops without a sample, which nothing checks.
+
+    Examples
+    --------
+    >>> from autodiff.testing import missing_samples
+    >>> "linear" in missing_samples()
+    False
+    """
+    return [name for name, op in OPS.items() if not samples(op)]
+
+
+def check_op(name: Op[..., Any] | str) -> list[VJPReport]:
+    """Check an op on all samples that it is registered with.
+
+    Parameters
+    ----------
+    name : str or Op
+        The op.
+
+    Returns
+    -------
+    list of VJPReport
+        One for each sample.
+
+    Raises
+    ------
+    VJPError
+        If a rule is wrong on one of them, or saves something that none of them needs.
+    VacuousCheckError
+        If none of them depends on some differentiable argument.
+    ValueError
+        If there are no samples.
+
+    Examples
+    --------
+    >>> from autodiff.testing import check_op
+    >>> len(check_op("linear"))
+    9
+    """
+    op = find_op(name)
+    cases = [Case(op, i, sample) for i, sample in enumerate(samples(op))]
+    if not cases:
+        raise ValueError(f"the op {op.name!r} has no samples to check it with: give it some with @op(samples=...)")
+    reports = [case.check() for case in cases]
+    judge(op, reports)
+    return reports
+
+
+def judge(op: Op[..., Any], reports: list[VJPReport]) -> None:
+    """Raise for what holds in all samples: an argument without influence, a value saved in vain."""
+    subject = Subject(f"{op.name}, all {len(reports)} samples", op.signature.arguments, (), {}, 0, check="check_op")
+    in_vain = set.intersection(*(set(report.saved_in_vain) for report in reports))
+    if in_vain:
+        raise subject.wrong("saved-in-vain", None, f"no sample needs what is saved: {', '.join(sorted(in_vain))}")
+    differentiable = op.signature.variadic or len(op.nondifferentiable) < len(op.signature.arguments)
+    if differentiable and not any(report.passed for report in reports):
+        raise subject.unclear("vacuous", None, "no sample has a floating array to differentiate")
+    vacuous = set.intersection(*(set(report.vacuous) for report in reports))
+    if vacuous:
+        raise subject.unclear("vacuous", None, f"no sample depends on {', '.join(sorted(vacuous))}")

@@ -1,0 +1,153 @@
+"""`check_grads`: whether the gradients of a function of tensors are right, to first or second order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from .. import modes
+from ..differentiate import gradients
+from ..node import Leaf
+from ..tensor import Tensor, as_tensor, wrap
+from .numeric import Vector, flat
+from .report import Subject, VJPReport
+from .trial import split
+from .value import Problem, compare
+from .vjp import usable
+
+__all__ = ["check_grads"]
+
+Function = Callable[..., Any]
+
+
+def check_grads(
+    f: Function, *args: Any, order: Literal[1, 2] = 2, rng: int | np.random.Generator = 0, rtol: float = 1e-6,
+    atol: float = 1e-9, kinks: Literal["error", "subgradient"] = "error",
+) -> VJPReport:  # fmt: skip
+    """Check the gradients of a function of tensors against central differences.
+
+    Parameters
+    ----------
+    f : callable
+        Takes tensors, returns a tensor or a tuple of them. It is called with ``requires_grad`` set on every floating
+        argument, and without where only its values are needed.
+    *args : array_like
+        Where to check. Arrays and lists of floats, and floats, are differentiated in float64; the rest is passed on.
+    order : {1, 2}
+        2 also differentiates the gradient, that is, the VJP of the VJP. The function then runs under
+        ``autodiff.decompose()``, as higher derivatives do.
+    rng : int or Generator
+        Seed of the random cotangents.
+    rtol, atol : float
+        As in `check_vjp`.
+    kinks : {"error", "subgradient"}
+        As in `check_vjp`.
+
+    Returns
+    -------
+    VJPReport
+        Of both orders together.
+
+    Raises
+    ------
+    VJPError
+        If a gradient is wrong: kind "value", or "second-order".
+    InconclusiveError, VacuousCheckError
+        If the check says nothing: differences do not settle, or the first derivatives are all zero.
+    RuntimeError
+        If a rule on the way cannot be differentiated again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from autodiff.testing import check_grads
+    >>> check_grads(lambda x, y: (x * y).sum(), np.ones(3), np.arange(3.0)).compared
+    12
+    """
+    if order not in (1, 2):
+        raise ValueError(f"order={order!r}: first and second derivatives can be checked, 1 or 2")
+    names = tuple(f"args[{i}]" for i in range(len(args)))
+    wrt = tuple(i for i, arg in enumerate(args) if _floats(arg))
+    if not wrt:
+        raise ValueError("no argument of the function is an array of floats to differentiate")
+    values = [usable(name, arg, i in wrt) for i, (name, arg) in enumerate(zip(names, args, strict=True))]
+    seed = int(rng.integers(2**31)) if isinstance(rng, np.random.Generator) else int(rng)
+    name = getattr(f, "__name__", type(f).__name__)
+    subject = Subject(name, names, values, {}, seed, check="check_grads")
+    generator = np.random.default_rng(seed)
+    report = VJPReport(name, seed)
+
+    vacuous = _check(f, subject, wrt, generator, report, (rtol, atol, kinks), "value")
+    if vacuous:
+        raise subject.unclear(
+            "vacuous", None, f"no output depends on {', '.join(names[i] for i in vacuous)} here: use other inputs"
+        )
+    report.passed = ("value",)
+    if order == 2:
+        with modes.decompose():
+            _check(_pullback(f, values, wrt, generator), subject, wrt, generator, report, (rtol, atol, kinks),
+                   "second-order")  # fmt: skip
+        report.passed += ("second-order",)
+    return report
+
+
+def _floats(arg: Any) -> bool:
+    return isinstance(arg, (np.ndarray, np.generic, float, list, tuple)) and np.asarray(arg).dtype.kind == "f"
+
+
+def _check(
+    f: Function, subject: Subject, wrt: tuple[int, ...], generator: np.random.Generator, report: VJPReport,
+    wishes: tuple[float, float, Literal["error", "subgradient"]], kind: str,
+) -> tuple[int, ...]:  # fmt: skip
+    """Compare the engine's gradients of a function with differences of its values."""
+    values = subject.values
+    leaves = {i: _leaf(values[i]) for i in wrt}
+    outputs = _tensors(f(*[leaves.get(i, value) for i, value in enumerate(values)]))
+    shapes = [out.data for out in outputs]
+    cotangents = generator.normal(0.0, 3.0, size=(2, sum(out.size for out in outputs)))
+    rows = []
+    for row in cotangents:
+        live = [(out, g) for out, g in zip(outputs, split(row, shapes), strict=True) if out.requires_grad]
+        if not live:  # the gradient of a linear function is constant
+            rows.append([np.zeros(np.shape(values[i])) for i in wrt])
+            continue
+        found = gradients([out for out, _ in live], list(leaves.values()), [g for _, g in live])
+        rows.append([gradient.data for gradient in found])
+    claimed = {i: np.stack([row[k].reshape(-1) for row in rows]) for k, i in enumerate(wrt)}
+
+    def forward(moved: Sequence[Any]) -> Vector:
+        plain = _tensors(f(*[as_tensor(value) if i in wrt else value for i, value in enumerate(moved)]))
+        return flat(tuple(out.data for out in plain))
+
+    rtol, atol, kinks = wishes
+    problem = Problem(subject, forward, values, wrt, cotangents, claimed, rtol, atol, "central5", kinks, kind)
+    return compare(problem, report)
+
+
+def _pullback(f: Function, values: Sequence[Any], wrt: tuple[int, ...], generator: np.random.Generator) -> Function:
+    """Return the map from the arguments to the gradients of f for one fixed cotangent."""
+    with modes.no_grad():
+        shapes = [out.data for out in _tensors(f(*[as_tensor(v) if i in wrt else v for i, v in enumerate(values)]))]
+    v = split(generator.normal(0.0, 3.0, size=sum(out.size for out in shapes)), shapes)
+
+    def pullback(*args: Any) -> tuple[Tensor, ...]:
+        given = [arg if i not in wrt or arg.requires_grad else _leaf(arg.data[()]) for i, arg in enumerate(args)]
+        outputs = _tensors(f(*given))
+        return gradients(outputs, [given[i] for i in wrt], v, create_graph=True)
+
+    return pullback
+
+
+def _leaf(value: Any) -> Tensor:
+    return wrap(value, Leaf(np.shape(value), np.asarray(value).dtype, True))
+
+
+def _tensors(result: Any) -> list[Tensor]:
+    """Return the floating outputs of a function as a list."""
+    outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+    for out in outputs:
+        if type(out) is not Tensor:
+            raise TypeError(f"the function shall return tensors, not {type(out).__name__}")
+    return [out for out in outputs if out.dtype.kind == "f"]

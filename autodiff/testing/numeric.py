@@ -1,0 +1,285 @@
+"""Derivatives by finite differences, with an opinion on whether they can be trusted.
+
+One line through the inputs is looked at from five points. They give the derivative to fourth order, and also the slopes
+on either side to second order for nothing, so that a kink is seen instead of being averaged. Where the sides disagree,
+or a point lies outside the function's domain, the step is halved until two steps agree; if none do, the answer is that
+there is no answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "STEP", "Derivative", "Forward", "Slopes", "Vector", "complex_slope", "element_line", "flat", "is_kinky",
+    "line_along", "noise_of", "numerical_jvp", "numerical_vjp", "settle", "slopes_along", "step_for",
+]  # fmt: skip
+
+Vector: TypeAlias = NDArray[np.float64]
+Forward: TypeAlias = Callable[[Sequence[Any]], Vector]
+"""A function of all arguments that gives every floating output, flattened into one fresh vector."""
+Line: TypeAlias = Callable[[float], Vector]
+"""The outputs at a signed distance along some direction."""
+
+STEP = 2.0**-10
+"""Relative step: close to 1e-3, where central differences of fourth order lose least to truncation and rounding
+together; a power of two, so that the points lie where they are said to lie."""
+
+HALVINGS = 24
+"""Steps go down to 6e-11, where rounding has long drowned any derivative."""
+
+
+class Slopes(NamedTuple):
+    """The outputs' derivatives along a line: to fourth order, and from either side to second order."""
+
+    central: Vector
+    left: Vector
+    right: Vector
+    step: float
+
+
+class Derivative(NamedTuple):
+    """Slopes, and what they are worth: a derivative, two different one-sided ones, or neither."""
+
+    slopes: Slopes
+    verdict: Literal["smooth", "kink", "unsettled"]
+
+
+def step_for(x: float) -> float:
+    """Step at a coordinate: relative to large ones, and absolute at small ones, which may be zero."""
+    return STEP * 2.0 ** math.floor(math.log2(abs(x))) if 1.0 < abs(x) < math.inf else STEP
+
+
+def slopes_along(line: Line, at: Vector, h: float) -> Slopes:
+    """Evaluate a line at -2h, -h, h and 2h around the point whose outputs are given."""
+    a, b, c, d = line(-2 * h) - at, line(-h) - at, line(h) - at, line(2 * h) - at
+    # Taylor: f(kh) - f(0) = kh f' + (kh)^2/2 f'' + ...; each combination cancels what it can
+    central = (8 * (c - b) - (d - a)) / (12 * h)
+    right = (4 * c - d) / (2 * h)
+    left = (a - 4 * b) / (2 * h)
+    return Slopes(central, left, right, h)
+
+
+def noise_of(at: Any, h: Any) -> Any:
+    """What rounding of the outputs can do to a difference quotient: a few units in their last place, over the step."""
+    eps = float(np.finfo(np.float64).eps)
+    return 8 * eps * np.abs(at) / h
+
+
+def is_kinky(slopes: Slopes, noise: Any) -> NDArray[np.bool_]:
+    """Tell for each output whether its slopes differ between the sides.
+
+    For a smooth function the two agree up to h^3 f''''/2, their terms of second order being equal, so a thousandth is
+    far above what curvature does. Where the slopes nearly vanish, a millionth of the largest derivative counts as zero.
+    """
+    left, right = np.abs(slopes.left), np.abs(slopes.right)
+    floor = 1e-6 * np.max(np.abs(slopes.central), axis=0, initial=0.0)
+    kinky: NDArray[np.bool_] = np.abs(slopes.right - slopes.left) > 1e-3 * np.maximum(left, right) + noise + floor
+    return kinky
+
+
+def settle(line: Line, at: Vector, h: float, rtol: float, weights: Any = 1.0) -> Derivative:
+    """Halve the step from h until two steps agree, and the two sides with each other.
+
+    Weights say what each output matters: the sum of them is what has to agree, to a tenth of the tolerance that the
+    derivative will be used with.
+    """
+
+    def total(values: Vector) -> float:
+        return float(np.sum(weights * np.abs(values)))
+
+    with np.errstate(all="ignore"):  # points outside the domain are expected, and give NaN
+        before = slopes_along(line, at, h)
+        for _ in range(HALVINGS):
+            h /= 2
+            now = slopes_along(line, at, h)
+            noise = noise_of(at, h)
+            change = total(now.central - before.central)
+            if change <= 0.1 * rtol * total(now.central) + total(noise) and not is_kinky(now, noise).any():
+                return Derivative(now, "smooth")
+            if _stays_kinked(before, now, noise):
+                return Derivative(now, "kink")
+            if total(noise) > 1e-3 * total(now.central) and np.isfinite(now.central).all():
+                break  # smaller steps show nothing but rounding
+            before = now
+    return Derivative(now, "unsettled")
+
+
+def _stays_kinked(before: Slopes, now: Slopes, noise: Vector) -> bool:
+    """Whether each side has a slope of its own that a smaller step does not change; curvature would shrink the gap."""
+
+    def steady(a: Vector, b: Vector) -> bool:
+        return bool(np.all(np.abs(a - b) <= 1e-2 * np.max(np.abs(b), initial=0.0) + noise))
+
+    return bool(
+        is_kinky(before, noise).any()
+        and is_kinky(now, noise).any()
+        and steady(before.left, now.left)
+        and steady(before.right, now.right)
+        and np.max(np.abs(now.right - now.left)) > 0.5 * np.max(np.abs(before.right - before.left))
+    )
+
+
+# --- lines through the inputs ---
+
+
+def element_line(forward: Forward, values: Sequence[Any], argument: int, j: int) -> Line:
+    """Vary one element of one argument, by its flat index; each point is a fresh copy, in the original's layout."""
+    base, moved = np.asarray(values[argument]), list(values)
+    index = np.unravel_index(j, base.shape)
+    x = base[index]
+
+    def line(t: float) -> Vector:
+        fresh = np.array(base, order="K")
+        fresh[index] = x + t
+        moved[argument] = fresh[()]
+        return forward(moved)
+
+    return line
+
+
+def line_along(forward: Forward, values: Sequence[Any], argument: int, direction: Any) -> Line:
+    """Vary one argument along a direction of its shape."""
+
+    def line(t: float) -> Vector:
+        moved = list(values)
+        moved[argument] = (np.asarray(values[argument]) + t * direction)[()]
+        return forward(moved)
+
+    return line
+
+
+def complex_slope(
+    forward: Callable[[Sequence[Any]], NDArray[Any]], values: Sequence[Any], argument: int, j: int
+) -> Vector:
+    """Derivative with respect to one element from one evaluation off the real axis, exact to rounding.
+
+    For an analytic function f(x + ih) = f(x) + ih f'(x) + O(h^2): nothing is subtracted, so h can be tiny.
+    """
+    h = 1e-20
+    moved = list(values)
+    point = np.array(values[argument], dtype=np.complex128)
+    point[np.unravel_index(j, point.shape)] += 1j * h
+    moved[argument] = point
+    return np.imag(forward(moved)) / h
+
+
+# --- by hand ---
+
+
+def flat(outputs: Any) -> NDArray[Any]:
+    """Join the floating outputs of a call into one fresh vector; a copy, since an output may be a view of an input."""
+    if type(outputs) is not tuple and type(outputs) is not list:
+        return np.array(outputs).reshape(-1)
+    parts = [np.asarray(part).reshape(-1) for part in outputs if np.asarray(part).dtype.kind in "fc"]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def _flat_cotangent(cotangent: Any, outputs: Any) -> Vector:
+    """Flatten a cotangent, or a sequence of them for several outputs, and check it against the outputs."""
+    several = type(outputs) is tuple or type(outputs) is list
+    outs = [np.shape(out) for out in (outputs if several else [outputs])]
+    given = [np.shape(part) for part in (cotangent if several else [cotangent])]
+    if outs != given:
+        raise ValueError(f"the cotangent has the shape {given}, the output {outs}; they must be equal")
+    return np.asarray(flat(tuple(cotangent) if several else np.asarray(cotangent, float)), float)
+
+
+def numerical_vjp(f: Callable[..., Any], args: Sequence[ArrayLike], cotangent: Any, argnum: int = 0) -> NDArray[Any]:
+    """Compute the vector-Jacobian product of a function of plain arrays by central differences.
+
+    Parameters
+    ----------
+    f : callable
+        Takes arrays (an op does), returns an array or a tuple of them. Settings can be bound with `functools.partial`.
+    args : sequence of array_like
+        Where to differentiate.
+    cotangent : array_like, or sequence of them
+        What flows in, of the output's shape.
+    argnum : int
+        With respect to which argument.
+
+    Returns
+    -------
+    ndarray
+        Float64, of that argument's shape. An element whose derivative does not exist (a kink, a point outside the
+        domain next to it) is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from autodiff.testing import numerical_vjp
+    >>> numerical_vjp(np.multiply, [[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]).round(6)
+    array([ 3., 40.])
+    """
+    values = _floats(args, argnum)
+    v = _flat_cotangent(cotangent, f(*values))
+    x = np.asarray(values[argnum])
+
+    def forward(moved: Sequence[Any]) -> Vector:
+        return flat(f(*moved))
+
+    at = forward(values)
+    gradient = np.empty(x.size)
+    for j in range(x.size):
+        line = element_line(forward, values, argnum, j)
+        found = settle(line, at, step_for(float(x.flat[j])), 1e-9)
+        gradient[j] = v @ found.slopes.central if found.verdict == "smooth" else np.nan
+    return gradient.reshape(x.shape)
+
+
+def numerical_jvp(
+    f: Callable[..., Any], args: Sequence[ArrayLike], tangent: ArrayLike, argnum: int = 0
+) -> NDArray[Any]:
+    """Compute the Jacobian-vector product of a function of plain arrays by central differences.
+
+    Parameters
+    ----------
+    f : callable
+        Takes arrays (an op does), returns one array.
+    args : sequence of array_like
+        Where to differentiate.
+    tangent : array_like
+        The direction in which the argument moves, of its shape.
+    argnum : int
+        Which argument moves.
+
+    Returns
+    -------
+    ndarray
+        Float64, of the output's shape; NaN throughout if the derivative does not exist.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from autodiff.testing import numerical_jvp
+    >>> numerical_jvp(np.multiply, [[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]).round(6)
+    array([ 3., 40.])
+    """
+    values = _floats(args, argnum)
+    direction = np.asarray(tangent, float)
+    if direction.shape != np.shape(values[argnum]):
+        raise ValueError(
+            f"the tangent has the shape {direction.shape}, argument {argnum} has {np.shape(values[argnum])}"
+        )
+
+    def forward(moved: Sequence[Any]) -> Vector:
+        return flat(f(*moved))
+
+    at = forward(values)
+    reach = float(np.max(np.abs(direction), initial=0.0))
+    found = settle(line_along(forward, values, argnum, direction), at, STEP / (reach or 1.0), 1e-9)
+    slope = found.slopes.central if found.verdict == "smooth" else np.full(at.shape, np.nan)
+    return slope.reshape(np.shape(f(*values)))
+
+
+def _floats(args: Sequence[ArrayLike], argnum: int) -> list[Any]:
+    """Copy the arguments; floating ones, and the one to differentiate, in double precision."""
+    arrays = [np.array(arg) for arg in args]
+    floating = [array.dtype.kind == "f" or i == argnum % len(arrays) for i, array in enumerate(arrays)]
+    return [(x.astype(float) if is_float else x)[()] for x, is_float in zip(arrays, floating, strict=True)]

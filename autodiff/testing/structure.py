@@ -1,0 +1,165 @@
+"""The checks of what a rule returns and touches. Cheap, and first, so that the first message is the true cause."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .examination import Examination
+from .numeric import flat
+from .trial import arrays_in
+from .value import element_derivative
+
+__all__ = [
+    "check_alias", "check_arity", "check_dtype", "check_forward", "check_nondeterminism", "check_none",
+    "check_nonfinite", "check_shape", "check_type", "check_writes",
+]  # fmt: skip
+
+
+def check_forward(e: Examination) -> None:
+    """The forward gives the same bits twice: no mask is drawn anew, no global state is read."""
+    result = e.op(*e.values, **e.settings)
+    plain = flat(result if type(result) in (tuple, list) else (result,))
+    recorded = flat(tuple(e.trial.values))
+    if plain.tobytes() != recorded.tobytes():
+        raise e.subject.wrong(
+            "forward-nondet", None,
+            "two calls of the forward on the same arguments differ: pass random numbers as a seed, not as a generator; "
+            "read nothing that changes",
+        )  # fmt: skip
+
+
+def check_writes(e: Examination) -> None:
+    """Rules write neither into the cotangent, nor into inputs, nor into saved values.
+
+    All are read-only, so that NumPy raises at the guilty line; where a view of the same memory is writable, the bytes
+    tell.
+    """
+    saved = {name: list(arrays_in(value)) for name, value in e.trial.saved().items()}
+    for array in (array for arrays in saved.values() for array in arrays):
+        array.flags.writeable = False
+    before = {name: [array.tobytes() for array in arrays] for name, arrays in saved.items()}
+    given = [np.asarray(g).tobytes() for g in e.cotangents[0]]
+    _ = e.parts
+    for name, arrays in saved.items():
+        if before[name] != [array.tobytes() for array in arrays]:
+            raise e.subject.wrong("writes", None, f"a VJP rule changed the saved value {_readable(e, name)}")
+    if given != [np.asarray(g).tobytes() for g in e.cotangents[0]]:
+        raise e.subject.wrong("writes", None, "a VJP rule changed its cotangent g")
+
+
+def _readable(e: Examination, name: str) -> str:
+    """Name a saved value as a rule's parameters do."""
+    return repr(e.subject.arguments[int(name.split()[1])] if name.startswith("input ") else name)
+
+
+def check_arity(e: Examination) -> None:
+    """A rule for several arguments gives a tuple, one entry each, None exactly for what cannot vary."""
+    _ = e.parts
+
+
+def check_none(e: Examination) -> None:
+    """An argument that requires a gradient gets one: None would be a silent zero."""
+    for i in e.wrt:
+        if e.parts.get(i) is None:
+            raise e.subject.wrong(
+                "none", i, f"the rule returned None for a floating argument; if it has no gradient, declare it with "
+                f"{e.op.name}.nondiff({e.subject.arguments[i]!r})",
+            )  # fmt: skip
+
+
+def check_shape(e: Examination) -> None:
+    """What the engine makes of a cotangent has the argument's shape: it sums what an elementwise op broadcasts."""
+    for i in e.wrt:
+        shape, want = np.shape(e.parts[i]), np.shape(e.values[i])
+        if shape == want:
+            continue
+        try:
+            _ = e.trial.pull(e.cotangents[0])
+        except ValueError as error:
+            lead = len(shape) - len(want)
+            missing = [
+                axis for axis in range(len(shape)) if axis < lead or (want[axis - lead] == 1 and shape[axis] != 1)
+            ]
+            fits = lead >= 0 and all(n in (1, m) for n, m in zip(want, shape[lead:], strict=True))
+            raise e.subject.wrong(
+                "shape", i, f"the rule returned the shape {shape} instead of {want}",
+                suspect=f"not summed over the broadcast axes {tuple(missing)}" if fits and missing else None,
+            ) from error  # fmt: skip
+
+
+def check_type(e: Examination) -> None:
+    """A cotangent is an ndarray or a NumPy scalar; a Python float has no dtype of its own."""
+    for i in e.wrt:
+        if not isinstance(e.parts[i], (np.ndarray, np.generic)):
+            raise e.subject.wrong(
+                "type", i, f"the rule returned a {type(e.parts[i]).__name__} instead of an array or a NumPy scalar"
+            )
+
+
+def check_dtype(e: Examination) -> None:
+    """A cotangent has the argument's dtype, also in float32: an upcast would double memory unseen."""
+    for i in e.wrt:
+        given = np.asarray(e.parts[i]).dtype
+        if given != np.float64:
+            raise e.subject.wrong("dtype", i, f"the rule returned {given} for a float64 argument")
+    if "dtype" in e.op.signature.full.parameters:
+        return  # changing the dtype is what the op is for, and the sweep changes it back
+    with np.errstate(all="ignore"):  # single precision may overflow where double does not
+        single = e.single
+        promoted = e.promotes_float32
+        for out in single.values:
+            if out.dtype != np.float32 and not promoted:
+                raise e.subject.wrong(
+                    "dtype", None, f"float32 arguments give a {out.dtype} output: is a constant of the forward a NumPy "
+                    f"float64? A Python float would not promote",
+                )  # fmt: skip
+        parts = {} if promoted else e.parts_of(single, e.cast_cotangents(e.cotangents[0]))
+    for i, part in parts.items():
+        given = np.asarray(part).dtype
+        if given != np.float32:
+            raise e.subject.wrong("dtype", i, f"the rule returned {given} for a float32 argument")
+
+
+def check_nonfinite(e: Examination) -> None:
+    """Where the derivative is finite, so is the gradient."""
+    at = None
+    for k, i in enumerate(e.wrt):
+        gradient = np.asarray(e.gradients[0][k])
+        for j in np.flatnonzero(~np.isfinite(gradient))[:16]:
+            at = e.forward(e.values) if at is None else at
+            found = element_derivative(e.problem, i, int(j), at)
+            slopes = [found.slopes.central, found.slopes.left, found.slopes.right]
+            if found.verdict == "unsettled" or not all(np.isfinite(slope).all() for slope in slopes):
+                continue
+            index = tuple(map(int, np.unravel_index(j, gradient.shape)))
+            numeric = float(e.problem.cotangents[0] @ found.slopes.central)
+            value = float(np.asarray(e.values[i])[index])
+            raise e.subject.wrong(
+                "nonfinite", i,
+                f"the gradient is {gradient[index]} at {e.subject.element(i, index)} = {value:.6g}, where the "
+                f"derivative is finite: numeric {numeric:.6g}",
+                index=index, analytic=float(gradient[index]), numeric=numeric,
+            )  # fmt: skip
+
+
+def check_alias(e: Examination) -> None:
+    """A cotangent shares no memory with inputs or saved values. It may be g itself: the engine copies what it keeps."""
+    kept = {f"the argument {name!r}": value for name, value in zip(e.subject.arguments, e.values, strict=True)}
+    kept |= {f"the saved value {_readable(e, name)}": value for name, value in e.trial.saved().items()}
+    for i, part in e.parts.items():
+        for what, value in kept.items():
+            for array in arrays_in(value):
+                if isinstance(part, np.ndarray) and np.may_share_memory(part, array) and np.shares_memory(part, array):
+                    raise e.subject.wrong(
+                        "alias", i, f"the rule returned an array that shares memory with {what}: return a copy"
+                    )
+
+
+def check_nondeterminism(e: Examination) -> None:
+    """The same rule gives the same bits again, and so does another recorded call."""
+    first, again = e.gradients[0], e.pull(e.trial, e.cotangents[0], "nondet")
+    fresh = e.pull(e.record(e.values), e.cotangents[0], "nondet")
+    for what, other in (("a second run of the rules", again), ("the rules of another recorded call", fresh)):
+        for i, a, b in zip(e.wrt, first, other, strict=True):
+            if a.tobytes() != b.tobytes():
+                raise e.subject.wrong("nondet", i, f"{what}, on the same values and cotangent, gives something else")

@@ -1,0 +1,133 @@
+"""One recorded call of an op: what its rules return, and what the engine makes of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import modes
+from ..backward import sweep
+from ..node import Array, Leaf, Node, Rule
+from ..op import Op
+from ..tensor import Tensor, wrap
+
+__all__ = ["Trial", "arrays_in", "split"]
+
+OWN_RULE = modes.Switch(record=True, decompose=False)
+"""Whatever mode the caller is in, it is the op's own rule that is checked."""
+
+
+class Trial:
+    """A call of an op, recorded for some of its arguments.
+
+    The tensors are made around the arrays as they are, layout and write protection included, since these are what a
+    rule may get wrong.
+    """
+
+    def __init__(
+        self, op: Op[..., Any], values: Sequence[Any], settings: dict[str, Any], wrt: Sequence[int],
+        mode: modes.Switch = OWN_RULE,
+    ) -> None:  # fmt: skip
+        self.op, self.wrt = op, tuple(wrt)
+        self.leaves = {i: _leaf(values[i]) for i in self.wrt}
+        with mode:
+            result = op(*[self.leaves.get(i, value) for i, value in enumerate(values)], **settings)
+        self.several = type(result) is tuple or type(result) is list
+        self.outputs: list[Tensor] = [
+            out if type(out) is Tensor else wrap(np.asarray(out)) for out in (result if self.several else [result])
+        ]
+        self.recorded = [out for out in self.outputs if out.requires_grad]
+
+    @property
+    def node(self) -> Node:
+        """The call's node: of several outputs, what they were picked from."""
+        vertex: Any = self.recorded[0].node
+        return vertex.parents[0] if self.several else vertex  # type: ignore[no-any-return]
+
+    @property
+    def values(self) -> list[Any]:
+        """The floating outputs, those that have cotangents."""
+        return [out._data for out in self.outputs if out.dtype.kind == "f"]
+
+    def cotangents(self, rng: np.random.Generator) -> list[Any]:
+        """Draw a cotangent for each floating output: signed, and wide enough to leave [-1, 1]. They are read-only."""
+        return [_frozen(np.asarray(rng.normal(0.0, 3.0, out.shape), out.dtype)) for out in self.values]
+
+    def raw(self, cotangents: Sequence[Array]) -> Iterator[tuple[Rule, tuple[bool, ...], Any]]:
+        """Run each rule as the sweep does, and give what it returns before anything is mended."""
+        node = self.node
+        g: Any = cotangents[0] if not self.several else self._one_for_each_output(cotangents)
+        for rule, needs in node.plan.rules:
+            yield rule, needs, rule.run(node, g, needs)
+
+    def raw_with(self, saved: dict[str, Any], cotangents: Sequence[Array]) -> list[Any]:
+        """Run the rules with some of the saved values replaced, by the names that `saved` has given."""
+        node = self.node
+        inputs = None if node.inputs is None else [saved.get(f"input {i}", x) for i, x in enumerate(node.inputs)]
+        extra = None if node.extra is None else {name: saved.get(name, value) for name, value in node.extra.items()}
+        view = SimpleNamespace(
+            inputs=None if inputs is None else tuple(inputs), out=saved.get("out", node.out), extra=extra,
+            settings=node.settings,
+        )  # fmt: skip
+        g: Any = cotangents[0] if not self.several else self._one_for_each_output(cotangents)
+        return [rule.run(view, g, needs) for rule, needs in node.plan.rules]
+
+    def saved(self) -> dict[str, Any]:
+        """All saved values by name; inputs as "input 0"."""
+        node = self.node
+        found = {f"input {i}": value for i, value in enumerate(node.inputs or ()) if value is not None}
+        if node.out is not None:
+            found["out"] = node.out
+        return {**found, **(node.extra or {})}
+
+    def pull(self, cotangents: Sequence[Array]) -> list[NDArray[Any]]:
+        """Run the engine's sweep: one gradient for each argument in `wrt`."""
+        floating = [out for out in self.outputs if out.dtype.kind == "f"]
+        roots: list[Any] = [
+            (out.node, g) for out, g in zip(floating, cotangents, strict=True) if out.requires_grad
+        ]
+        found = sweep(roots, {leaf.node for leaf in self.leaves.values() if leaf.node}, retain_graph=True)
+        leaves = [self.leaves[i] for i in self.wrt]
+        zeros = [np.zeros(leaf.shape, leaf.dtype) for leaf in leaves]
+        return [np.array(found.get(leaf.node, zero)) for leaf, zero in zip(leaves, zeros, strict=True)]  # type: ignore[arg-type]
+
+    def _one_for_each_output(self, cotangents: Sequence[Array]) -> list[Any]:
+        """Give the outputs without a derivative the zeros that the sweep gives them."""
+        given = iter(cotangents)
+        return [next(given) if out.dtype.kind == "f" else np.zeros(out.shape, out.dtype) for out in self.outputs]
+
+
+def _leaf(value: Any) -> Tensor:
+    array = np.asarray(value)
+    return wrap(value, Leaf(array.shape, array.dtype, True))
+
+
+def _frozen(array: NDArray[Any]) -> Any:
+    array.flags.writeable = False
+    return array[()]
+
+
+def split(vector: NDArray[Any], outputs: Sequence[Any]) -> list[Any]:
+    """Cut a flat vector into arrays shaped like some outputs, scalars for shape ()."""
+    parts, start = [], 0
+    for out in outputs:
+        size = int(np.size(out))
+        parts.append(_frozen(np.array(vector[start : start + size]).reshape(np.shape(out))))
+        start += size
+    return parts
+
+
+def arrays_in(value: Any) -> Iterator[NDArray[Any]]:
+    """Find the arrays in a saved value, also inside tuples, lists and dicts."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from arrays_in(part)
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from arrays_in(part)

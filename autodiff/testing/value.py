@@ -1,0 +1,342 @@
+"""The comparison that the rest prepares: what a rule gives against what differences give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .numeric import (
+    STEP,
+    Derivative,
+    Forward,
+    Slopes,
+    Vector,
+    complex_slope,
+    element_line,
+    is_kinky,
+    line_along,
+    noise_of,
+    settle,
+    slopes_along,
+    step_for,
+)  # fmt: skip
+from .report import Subject, VJPReport
+from .suspects import Evidence, suspect
+
+__all__ = ["COLUMNS_UP_TO", "Problem", "compare", "element_derivative"]
+
+COLUMNS_UP_TO = 256
+"""Up to so many input elements each is varied by itself; above, random directions stand for them."""
+
+PROJECTIONS = 8
+"""Directions per argument: signs at random, so that one wrong element cannot hide behind the others."""
+
+
+class Problem(NamedTuple):
+    """A function at a point, and the gradients that a rule claims for some cotangents."""
+
+    subject: Subject
+    forward: Forward
+    values: Sequence[Any]
+    wrt: tuple[int, ...]
+    cotangents: NDArray[np.float64]
+    """One in each row, flattened over all floating outputs."""
+    gradients: dict[int, NDArray[np.float64]]
+    """For each argument, one flattened gradient in each row."""
+    rtol: float
+    atol: float
+    scheme: Literal["central5", "complex"]
+    kinks: Literal["error", "subgradient"]
+    kind: str = "value"
+    """What a mismatch is called."""
+
+
+def compare(problem: Problem, report: VJPReport) -> tuple[int, ...]:
+    """Compare every argument; return those on which, by differences, no output depends.
+
+    Raises
+    ------
+    VJPError
+        With kind "value", or "kink" where the function has none to compare with.
+    InconclusiveError
+        Where differences do not settle.
+    """
+    at = problem.forward(problem.values)
+    total = sum(int(np.size(problem.values[i])) for i in problem.wrt)
+    by_columns = total <= COLUMNS_UP_TO
+    if problem.scheme == "complex" and not by_columns:
+        raise problem.subject.unclear(
+            "inconclusive", None, f"the complex step takes at most {COLUMNS_UP_TO} input elements; here are {total}"
+        )
+    argument: type[_Columns] | type[_Projections] = _Columns if by_columns else _Projections
+    if not at.size:
+        return ()
+    made = [argument(problem, i, at) for i in problem.wrt if np.size(problem.values[i])]
+    columns = {one.argument: one for one in made}
+    for one in made:
+        report.note(*one.compare(columns))
+    return tuple(one.argument for one in made if one.is_vacuous)
+
+
+def element_derivative(problem: Problem, argument: int, j: int, at: Vector, weights: Any = 1.0) -> Derivative:
+    """Differentiate with respect to one element, as carefully as it takes."""
+    line = element_line(problem.forward, problem.values, argument, j)
+    x = float(np.asarray(problem.values[argument]).flat[j])
+    return settle(line, at, step_for(x), problem.rtol, weights)
+
+
+def _ratio(error: NDArray[np.float64], unit: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Divide; no error is none in any unit, and what cannot be compared counts for nothing."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio: NDArray[np.float64] = np.nan_to_num(error / unit, nan=0.0, posinf=np.inf)
+    return ratio
+
+
+class _Columns:
+    """One argument, element by element: the numeric Jacobian, a column for each."""
+
+    def __init__(self, problem: Problem, argument: int, at: Vector) -> None:
+        self.problem, self.argument, self.at = problem, argument, at
+        self.shape = np.shape(problem.values[argument])
+        self.weights = np.sum(np.abs(problem.cotangents), axis=0)
+        self.kinks: dict[int, Slopes] = {}
+        flat_x = np.asarray(problem.values[argument]).reshape(-1)
+        self.steps = np.array([step_for(x) for x in flat_x])
+        if problem.scheme == "complex":
+            self._complex()
+            return
+        with np.errstate(all="ignore"):  # a point outside the domain gives NaN, and a smaller step later
+            found = [
+                slopes_along(element_line(problem.forward, problem.values, argument, j), at, self.steps[j])
+                for j in range(flat_x.size)
+            ]
+            left, right = np.stack([s.left for s in found], 1), np.stack([s.right for s in found], 1)
+            self.jacobian = np.stack([s.central for s in found], 1)
+            first = Slopes(self.jacobian, left, right, 0.0)
+            doubtful = is_kinky(first, noise_of(at[:, None], self.steps)) | ~np.isfinite(self.jacobian)
+        self._measure()
+        for j in np.flatnonzero(doubtful.any(axis=0) | self._misses().any(axis=0)):
+            self._look_closer(int(j))
+        self._measure()
+
+    def _complex(self) -> None:
+        problem, size = self.problem, int(np.prod(self.shape))
+        try:
+            slopes = [complex_slope(problem.forward, problem.values, self.argument, j) for j in range(size)]
+        except (TypeError, np.exceptions.ComplexWarning) as error:
+            raise problem.subject.unclear(
+                "inconclusive", self.argument, f"the forward does not take complex numbers ({error}); use central5"
+            ) from error
+        self.jacobian = np.stack(slopes, 1)
+        self.steps = np.full(size, np.inf)  # nothing is subtracted, so rounding is not magnified
+        self._measure()
+
+    def _look_closer(self, j: int) -> None:
+        """Replace a column by one from smaller steps; refuse where there is no derivative to compare with."""
+        problem, subject = self.problem, self.problem.subject
+        found = element_derivative(problem, self.argument, j, self.at, self.weights)
+        self.jacobian[:, j], self.steps[j] = found.slopes.central, found.slopes.step
+        index = self._index(j)
+        name = subject.element(self.argument, index)
+        where = f"{name} = {float(np.asarray(problem.values[self.argument])[index]):.6g}"
+        if found.verdict == "kink":
+            o = int(np.argmax(np.abs(found.slopes.right - found.slopes.left)))
+            left, right = float(found.slopes.left[o]), float(found.slopes.right[o])
+            if problem.kinks == "error":
+                raise subject.wrong(
+                    "kink", self.argument,
+                    f"not differentiable at {where}: slope {left:.6g} on the left, {right:.6g} on the right",
+                    "choose inputs away from kinks and ties, or pass kinks='subgradient'; test the value at the kink "
+                    "itself by a convention of its own",
+                    index=index, analytic=float(problem.gradients[self.argument][0, j]), numeric=right,
+                )  # fmt: skip
+            self.kinks[j] = found.slopes
+        elif np.isinf(np.asarray(problem.values[self.argument])[index]):
+            self.jacobian[:, j] = np.nan  # an infinite input does not vary; where no output is finite nothing is known
+        elif found.verdict == "unsettled" and np.isfinite(problem.gradients[self.argument][:, j]).all():
+            raise subject.unclear(
+                "inconclusive", self.argument,
+                f"differences at {where} do not settle (last step {found.slopes.step:.1e}, slope "
+                f"{float(found.slopes.left[0]):.6g} on the left, {float(found.slopes.right[0]):.6g} on the right): a "
+                f"jump, the edge of the domain, or outputs so large that rounding hides the derivative",
+                index=index,
+            )  # fmt: skip
+
+    def _measure(self) -> None:
+        """Numeric gradients, the scale that each element's error is measured by, and the tolerance."""
+        v = self.problem.cotangents
+        with np.errstate(invalid="ignore", over="ignore"):
+            self.numeric = v @ self.jacobian
+            self.scale = np.abs(v) @ np.abs(self.jacobian)
+        # What rounding does to a quotient, summed over the outputs that vary: no rule can be held to less.
+        finite = np.where(np.isfinite(self.at), np.abs(self.at), 0.0)
+        self.noise = (np.abs(v) * finite) @ (self.jacobian != 0) * noise_of(1.0, self.steps)
+        # The sum of the magnitudes that make up an element is its scale, so that cancelling sums are judged by what
+        # cancels. The absolute tolerance shrinks with the largest entry, so that tiny gradients do not pass by it.
+        self.largest = float(np.max(self.scale, initial=0.0, where=np.isfinite(self.scale)))
+        self.tolerance = self.problem.rtol * self.scale + self.problem.atol * min(1.0, self.largest) + self.noise
+
+    def _misses(self) -> NDArray[np.bool_]:
+        """Where the rule is off; an infinite scale is no excuse, and NaN never matches."""
+        with np.errstate(invalid="ignore"):
+            fits = np.abs(self.problem.gradients[self.argument] - self.numeric) <= self.tolerance
+        off: NDArray[np.bool_] = np.logical_not(fits)
+        for j, slopes in self.kinks.items():  # any convex combination of the two slopes is a subgradient
+            v, analytic = self.problem.cotangents, self.problem.gradients[self.argument][:, j]
+            ends = np.stack([v * slopes.left, v * slopes.right])
+            low, high = ends.min(axis=0).sum(axis=1), ends.max(axis=0).sum(axis=1)
+            off[:, j] = ~((low - self.tolerance[:, j] <= analytic) & (analytic <= high + self.tolerance[:, j]))
+        off &= np.isfinite(self.numeric).all(axis=0)  # else check_nonfinite has passed it
+        return off
+
+    @property
+    def is_vacuous(self) -> bool:
+        """Whether no derivative stands out from the noise."""
+        return not bool((self.scale > self.noise).any())
+
+    def compare(self, columns: dict[int, Any]) -> tuple[float, float, int, int]:
+        """Raise for a mismatch; otherwise return step, largest scaled error, and how many were compared and nonzero."""
+        misses = self._misses()
+        if misses.any():
+            self._raise(misses, columns)
+        if not self.is_vacuous and float(self.noise.max()) > 1e-3 * self.largest:
+            raise self.problem.subject.unclear(
+                "inconclusive", self.argument,
+                f"the derivatives, at most {self.largest:.1e}, are near what rounding of the outputs does to "
+                f"differences, {float(self.noise.max()):.1e}: use inputs where the outputs are smaller",
+            )  # fmt: skip
+        nonzero = int((self.scale > self.noise).any(axis=0).sum())
+        return float(self.steps.min()), float(self._scaled_errors().max()), self.jacobian.shape[1], nonzero
+
+    def _scaled_errors(self) -> NDArray[np.float64]:
+        """Errors relative to what they are measured by: above rtol exactly where the tolerance is exceeded."""
+        error = np.abs(self.problem.gradients[self.argument] - self.numeric)
+        scaled = _ratio(error, self.tolerance / self.problem.rtol)
+        scaled[:, list(self.kinks)] = 0.0
+        return scaled
+
+    def _raise(self, misses: NDArray[np.bool_], columns: dict[int, Any]) -> None:
+        errors = np.where(misses, self._scaled_errors(), -1.0)
+        row, j = np.unravel_index(int(np.argmax(errors)), errors.shape)
+        analytic, numeric = self.problem.gradients[self.argument], self.numeric
+        subject, index = self.problem.subject, self._index(int(j))
+        wrong = misses.any(axis=0)
+        order = np.argsort(-errors.max(axis=0), kind="stable")[: min(3, int(wrong.sum()))]
+        places = ", ".join("[" + ", ".join(map(str, self._index(int(k)))) + "]" for k in order)
+        evidence = Evidence(
+            analytic.reshape(-1, *self.shape), numeric.reshape(-1, *self.shape), wrong.reshape(self.shape),
+            self._others(columns), [np.asarray(value) for value in self.problem.values],
+            self._from_mean_cotangent(),
+        )  # fmt: skip
+        raise subject.wrong(
+            self.problem.kind, self.argument,
+            f"worst element {subject.element(self.argument, index)}:  VJP {analytic[row, j]:.6g}   numeric "
+            f"{numeric[row, j]:.6g}   scaled error {errors[row, j]:.1e} > {self.problem.rtol:.1e}",
+            f"{int(wrong.sum())} of {wrong.size} elements differ; largest at {places}   h={self.steps[j]:.1e}",
+            suspect=suspect(evidence), index=index, analytic=float(analytic[row, j]), numeric=float(numeric[row, j]),
+        )  # fmt: skip
+
+    def _others(self, columns: dict[int, Any]) -> dict[str, NDArray[np.float64]]:
+        """Numeric gradients of the other arguments, by name."""
+        names = self.problem.subject.arguments
+        return {
+            names[i]: other.numeric.reshape(-1, *other.shape) for i, other in columns.items() if i != self.argument
+        }
+
+    def _from_mean_cotangent(self) -> NDArray[np.float64]:
+        """Return what the gradients would be if a rule averaged its cotangent first."""
+        v = self.problem.cotangents
+        means = np.broadcast_to(v.mean(axis=1, keepdims=True), v.shape)
+        averaged: NDArray[np.float64] = (means @ self.jacobian).reshape(-1, *self.shape)
+        return averaged
+
+    def _index(self, j: int) -> tuple[int, ...]:
+        return tuple(map(int, np.unravel_index(j, self.shape)))
+
+
+class _Projections:
+    """One argument of many elements, along random directions; a mismatch is then traced to an element by halving."""
+
+    def __init__(self, problem: Problem, argument: int, at: Vector) -> None:
+        self.problem, self.argument, self.at = problem, argument, at
+        value = np.asarray(problem.values[argument])
+        self.shape, self.reach = value.shape, np.maximum(1.0, np.abs(value)).reshape(-1)
+        rng = np.random.default_rng(problem.subject.seed)
+        self.directions = rng.choice([-1.0, 1.0], size=(PROJECTIONS, value.size)) * self.reach
+        self.rows = np.arange(PROJECTIONS) % len(problem.cotangents)
+        self.steps = np.zeros(PROJECTIONS)
+        self.numeric = np.zeros(PROJECTIONS)
+        self.noise = np.zeros(PROJECTIONS)
+        for k in range(PROJECTIONS):
+            self.numeric[k], self.noise[k], self.steps[k] = self._slope(self.directions[k], int(self.rows[k]))
+
+    def _slope(self, direction: Vector, row: int) -> tuple[float, float, float]:
+        """Differentiate along a direction: v J d, what rounding does to it, and the step."""
+        problem, v = self.problem, self.problem.cotangents[row]
+        line = line_along(problem.forward, problem.values, self.argument, direction.reshape(self.shape))
+        found = settle(line, self.at, STEP, problem.rtol, np.abs(v))
+        if found.verdict != "smooth" and problem.kinks == "error":
+            raise problem.subject.unclear(
+                "inconclusive", self.argument,
+                f"differences along a random direction do not settle ({found.verdict}, last step "
+                f"{found.slopes.step:.1e}): move inputs away from kinks, or check fewer of them, up to "
+                f"{COLUMNS_UP_TO} elements are varied one by one",
+            )  # fmt: skip
+        slopes = found.slopes
+        return float(v @ slopes.central), float(np.sum(noise_of(v * self.at, slopes.step))), slopes.step
+
+    def _claimed(self, direction: Vector, row: int) -> float:
+        return float(self.problem.gradients[self.argument][row] @ direction)
+
+    @property
+    def is_vacuous(self) -> bool:
+        """Whether no derivative stands out from the noise."""
+        return not bool((np.abs(self.numeric) > self.noise).any())
+
+    def compare(self, columns: dict[int, Any]) -> tuple[float, float, int, int]:
+        """Raise for a mismatch; otherwise return step, largest scaled error, and how many were compared and nonzero."""
+        gradients = self.problem.gradients[self.argument][self.rows]
+        # The scale of a sum with random signs is the root of the sum of squares: the sum of magnitudes grows faster
+        # than the differences' own error, and one wrong element among thousands would pass by it.
+        scale = np.maximum(np.linalg.norm(gradients * self.directions, axis=1), np.abs(self.numeric))
+        claimed = np.sum(gradients * self.directions, axis=1)
+        error = np.abs(claimed - self.numeric)
+        tolerance = self.problem.rtol * scale + self.problem.atol * min(1.0, float(scale.max())) + self.noise
+        scaled = _ratio(error, tolerance / self.problem.rtol)
+        misses = ~(error <= tolerance)
+        if misses.any():
+            self._raise(int(np.argmax(np.where(misses, scaled, -1.0))), claimed, misses, scaled)
+        nonzero = int((np.abs(self.numeric) > self.noise).sum())
+        return float(self.steps.min()), float(scaled.max()), PROJECTIONS, nonzero
+
+    def _raise(self, k: int, claimed: Vector, misses: NDArray[np.bool_], scaled: Vector) -> None:
+        subject, row = self.problem.subject, int(self.rows[k])
+        j = self._trace(self.directions[k], row)
+        found = element_derivative(self.problem, self.argument, j, self.at, np.abs(self.problem.cotangents[row]))
+        analytic = float(self.problem.gradients[self.argument][row, j])
+        numeric = float(self.problem.cotangents[row] @ found.slopes.central)
+        index = tuple(map(int, np.unravel_index(j, self.shape)))
+        evidence = Evidence(claimed[misses][None], self.numeric[misses][None], misses[misses], {}, [], None)
+        raise subject.wrong(
+            self.problem.kind, self.argument,
+            f"element {subject.element(self.argument, index)}, found by halving:  VJP {analytic:.6g}   numeric "
+            f"{numeric:.6g}",
+            f"{int(misses.sum())} of {PROJECTIONS} random directions differ; the worst by {scaled[k]:.1e} > "
+            f"{self.problem.rtol:.1e} of its scale   h={self.steps[k]:.1e}",
+            suspect=suspect(evidence), index=index, analytic=analytic, numeric=numeric,
+        )  # fmt: skip
+
+    def _trace(self, direction: Vector, row: int) -> int:
+        """Halve the set of moving elements, keeping the half with the larger mismatch, down to one."""
+        among = np.arange(direction.size)
+        while among.size > 1:
+            misses = []
+            for half in np.array_split(among, 2):
+                part = np.zeros_like(direction)
+                part[half] = direction[half]
+                misses.append((abs(self._claimed(part, row) - self._slope(part, row)[0]), half))
+            among = max(misses, key=lambda pair: pair[0])[1]
+        return int(among[0])
