@@ -7,6 +7,7 @@ from .copies import *
 from .dropout import *
 from .elementwise import *
 from .embedding import *
+from .exponentials import *
 from .indexing import *
 from .joining import *
 from .linalg import *
@@ -14,5 +15,7 @@ from .linear import *
 from .norms import *
 from .reductions import *
 from .rope import *
+from .scans import *
+from .selection import *
 from .shape import *
 from .softmax import *

@@ -1,0 +1,305 @@
+"""Functions with kinks, elementwise: absolute value, larger and smaller of two numbers, selection, limits.
+
+Where two branches meet there is no derivative, but a gradient must be chosen; each docstring says which. It always lies
+between the slopes on the two sides.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..node import TWINS, Array
+from ..op import op
+from ._blocks import unboxed
+from ._samples import PAIRS, SHAPES, away, distinct
+
+__all__ = ["abs", "clip", "maximum", "minimum", "sign", "where"]
+
+
+# --- absolute value and sign ---
+
+
+@op(numpy=np.absolute, samples=lambda rng: [(away(rng, shape),) for shape in SHAPES])
+def abs(x: Array) -> Array:
+    """Absolute value, elementwise. Its gradient at 0 is 0.
+
+    Parameters
+    ----------
+    x : array
+        Of any shape.
+
+    Returns
+    -------
+    array of the same shape
+
+    Examples
+    --------
+    >>> import autodiff as ad
+    >>> import autodiff.functional as F
+    >>> x = ad.Tensor([-2.0, 0.0, 3.0], requires_grad=True)
+    >>> F.abs(x).sum().backward()
+    >>> x.grad
+    array([-1.,  0.,  1.])
+    """
+    return np.absolute(x)
+
+
+@abs.vjp("x")
+def _(g: Array, x: Array) -> Array:
+    # d|x|/dx = sign(x). At 0 the slopes on the two sides are -1 and 1; sign(0) = 0 lies in the middle.
+    return g * np.sign(x)
+
+
+@op(numpy=np.sign, samples=lambda rng: [(away(rng, shape),) for shape in SHAPES])
+def sign(x: Array) -> Array:
+    """Sign, elementwise: -1, 0 or 1.
+
+    It is constant wherever it is differentiable. So the result is a constant too: no gradient flows through it.
+
+    Parameters
+    ----------
+    x : array
+        Of any shape.
+
+    Returns
+    -------
+    array of the same shape
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import autodiff.functional as F
+    >>> F.sign(np.array([-2.0, 0.0, 3.0]))
+    array([-1.,  0.,  1.])
+    """
+    return np.sign(x)
+
+
+sign.nondiff("x")
+
+
+# --- selection ---
+
+
+@op(
+    numpy=np.maximum,
+    samples=lambda rng: [*(distinct(rng, *shapes) for shapes in PAIRS), (*distinct(rng, (2, 3)), np.array([0, 1, 0]))],
+)
+def maximum(x1: Array, x2: Array) -> Array:
+    """Larger of two numbers, elementwise. Where they are equal, each gets half of the gradient.
+
+    Parameters
+    ----------
+    x1, x2 : array
+        Of shapes that broadcast.
+
+    Returns
+    -------
+    array of the broadcast shape
+        NaN where one of the two is NaN, as in NumPy.
+
+    Examples
+    --------
+    >>> import autodiff as ad
+    >>> import autodiff.functional as F
+    >>> x = ad.Tensor([-1.0, 0.0, 1.0], requires_grad=True)
+    >>> F.maximum(x, 0.0).sum().backward()
+    >>> x.grad
+    array([0. , 0.5, 1. ])
+    """
+    return np.maximum(x1, x2)
+
+
+@maximum.vjp("x1")
+def _(g: Array, x1: Array, x2: Array) -> Array:
+    return _share(g, x1 > x2, x1 == x2)
+
+
+@maximum.vjp("x2")
+def _(g: Array, x1: Array, x2: Array) -> Array:
+    return _share(g, x2 > x1, x1 == x2)
+
+
+@op(
+    numpy=np.minimum,
+    samples=lambda rng: [*(distinct(rng, *shapes) for shapes in PAIRS), (np.array([0, 1, 0]), *distinct(rng, (2, 3)))],
+)
+def minimum(x1: Array, x2: Array) -> Array:
+    """Smaller of two numbers, elementwise. Where they are equal, each gets half of the gradient.
+
+    Parameters
+    ----------
+    x1, x2 : array
+        Of shapes that broadcast.
+
+    Returns
+    -------
+    array of the broadcast shape
+        NaN where one of the two is NaN, as in NumPy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import autodiff.functional as F
+    >>> F.minimum(np.array([-1.0, 0.5, 1.0]), 0.5)
+    array([-1. ,  0.5,  0.5])
+    """
+    return np.minimum(x1, x2)
+
+
+@minimum.vjp("x1")
+def _(g: Array, x1: Array, x2: Array) -> Array:
+    return _share(g, x1 < x2, x1 == x2)
+
+
+@minimum.vjp("x2")
+def _(g: Array, x1: Array, x2: Array) -> Array:
+    return _share(g, x2 < x1, x1 == x2)
+
+
+def _share(g: Array, chosen: Any, tied: Any) -> Array:
+    """All of g where the argument was chosen, half where the two are equal (their slopes are 0 and 1), else 0."""
+    return np.where(tied, 0.5 * g, np.where(chosen, g, 0.0))
+
+
+@op(
+    numpy=np.where,
+    elementwise=True,
+    linear=True,
+    samples=lambda rng: [
+        *((rng.random(a) < 0.5, away(rng, a), away(rng, b)) for a, b in PAIRS),
+        *((rng.random(b) < 0.5, away(rng, a), away(rng, b)) for a, b in PAIRS),
+        (rng.random((3, 3)) < 0.5, away(rng, (3,)), away(rng, (1, 3))),
+        (np.array([1, 0, 2]), away(rng, (3,)), np.array([1, 2, 3])),
+    ],
+)
+def where(condition: Array, x: Array, y: Array) -> Array:
+    """Elements of x where a condition holds, elements of y elsewhere.
+
+    The gradient goes to the element that was taken, and exactly zero to the other one. But both were computed, and
+    behind the other one zero times an infinite slope is NaN: ``where(x > 0, sqrt(x), x)`` has the gradient NaN at
+    x < 0. `safe_where` has the right one.
+
+    Parameters
+    ----------
+    condition : boolean array
+        Other numbers count as true if they are not 0. It has no gradient.
+    x, y : array
+        The three shapes broadcast.
+
+    Returns
+    -------
+    array of the broadcast shape
+
+    Examples
+    --------
+    >>> import autodiff as ad
+    >>> import autodiff.functional as F
+    >>> x = ad.Tensor([-2.0, 3.0], requires_grad=True)
+    >>> F.where(x > 0, x, 0.1 * x).sum().backward()
+    >>> x.grad
+    array([0.1, 1. ])
+    """
+    return unboxed(np.asarray(np.where(condition, x, y)))
+
+
+where.nondiff("condition")
+
+
+@where.vjp("x")
+def _(g: Array, condition: Array) -> Array:
+    return np.where(condition, g, 0.0)
+
+
+@where.vjp("y")
+def _(g: Array, condition: Array) -> Array:
+    return np.where(condition, 0.0, g)
+
+
+@op(
+    elementwise=True,
+    samples=lambda rng: [
+        *((distinct(rng, shape)[0], -0.5, 0.7) for shape in SHAPES),
+        *(distinct(rng, *shapes) for shapes in PAIRS),
+        *((x, None, limit) for x, limit in (distinct(rng, *shapes) for shapes in PAIRS)),
+        (*distinct(rng, (3, 3), (3, 1)), 0.7),
+        (*distinct(rng, (2, 3), (3,), (2, 1)),),
+        (distinct(rng, (2, 3))[0], np.array([-1, 0, 1]), 1),
+        (distinct(rng, (2, 3))[0],),
+    ],
+)
+def clip(a: Array, min: Array = None, max: Array = None) -> Array:
+    """Numbers limited to an interval, elementwise: ``minimum(maximum(a, min), max)``.
+
+    At the limits themselves the gradient passes to `a`. Outside it goes to the limit that took its place, if that is
+    a tensor; where the limits cross (min > max) the result is max, which gets it.
+
+    Parameters
+    ----------
+    a : array
+        Of any shape.
+    min, max : array, optional
+        Smallest and largest value, of shapes that broadcast with `a`; None for no limit.
+
+    Returns
+    -------
+    array of the broadcast shape
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import autodiff as ad
+    >>> import autodiff.functional as F
+    >>> x = ad.Tensor(np.arange(6.0), requires_grad=True)
+    >>> F.clip(x, 1, 4).sum().backward()
+    >>> x.grad
+    array([0., 1., 1., 1., 1., 0.])
+    """
+    if min is not None:
+        a = np.maximum(a, min)
+    if max is not None:
+        return np.minimum(a, max)
+    return np.positive(a) if min is None else a
+
+
+# y is one of the three arguments, so dy is da, dmin or dmax. Which one, follows from the definition: max where it is
+# passed or lies below min, else min where that is passed, else a. The cases exclude each other, so the weights add up
+# to 1.
+
+
+@clip.vjp("a")
+def _(g: Array, a: Array, min: Array, max: Array) -> Array:
+    inside: Any = True
+    if min is not None:
+        inside = a >= min
+    if max is not None:
+        inside = inside & (a <= max)
+    return np.where(inside, g, 0.0)
+
+
+@clip.vjp("min")
+def _(g: Array, a: Array, min: Array, max: Array) -> Array:
+    taken = a < min
+    if max is not None:
+        taken = taken & (min <= max)
+    return np.where(taken, g, 0.0)
+
+
+@clip.vjp("max")
+def _(g: Array, a: Array, min: Array, max: Array) -> Array:
+    taken = a > max
+    if min is not None:
+        taken = taken | (min > max)
+    return np.where(taken, g, 0.0)
+
+
+def _numpy_clip(a: Array, a_min: Array = None, a_max: Array = None, *, min: Array = None, max: Array = None) -> Array:
+    """``np.clip`` of a tensor, whose limits have two names each."""
+    if (a_min is not None and min is not None) or (a_max is not None and max is not None):
+        raise TypeError("np.clip takes each limit once: as a_min or min, and as a_max or max")
+    return clip(a, min if a_min is None else a_min, max if a_max is None else a_max)
+
+
+TWINS[np.clip] = _numpy_clip
