@@ -290,10 +290,10 @@ def _parts(index: Any) -> tuple[Any, ...]:
 
 
 def may_repeat(index: Any) -> bool:
-    """Whether an index may name an element more than once. Numbers, slices and one boolean mask never do."""
+    """Whether an index may name an element more than once. Numbers, slices and boolean masks never do."""
     basic = (int, slice, type(None), type(...))
-    arrays = [array for part in _parts(index) if not isinstance(part, basic) and (array := np.asarray(part)).ndim]
-    return len(arrays) > 1 or any(array.dtype.kind != "b" for array in arrays)
+    arrays = [np.asarray(part) for part in _parts(index) if not isinstance(part, basic)]
+    return any(array.ndim and array.dtype.kind != "b" for array in arrays)
 
 
 def places_of(index: Any, shape: tuple[int, ...]) -> tuple[NDArray[np.intp], int]:
@@ -301,8 +301,7 @@ def places_of(index: Any, shape: tuple[int, ...]) -> tuple[NDArray[np.intp], int
 
     The axes that the index does not mention are left out: every place stands for a whole block along them.
     """
-    parts = _parts(index)
-    mentioned = [part for part in parts if part is not None]
+    mentioned = [part for part in _parts(index) if part is not None]
     lead = len(shape)
     if not any(part is Ellipsis for part in mentioned):
         lead = sum(np.ndim(part) if np.asarray(part).dtype.kind == "b" else 1 for part in mentioned)

@@ -114,7 +114,12 @@ def test_masks_of_several_axes(data, shape):
         ((3, 4), (np.array([True, False, True]), np.array([True, False, False, True]))),
         ((3, 4), (np.array([True, False, True]), [1])),
         ((3, 4), (np.array([False, True, False]), [1, 1, 1])),
+        ((3, 4), (np.array([True, False, True]), np.array([False, False, True, False]))),
         ((3, 4), (None, [2, 2], None)),
+        ((2, 3, 4), (..., [1, 1])),
+        ((2, 3, 4, 2), ([0, 0], ..., [1, 1])),
+        ((3, 2, 4), (np.ones((3, 2), bool), [2])),
+        ((2, 2, 4), (np.array([[True, False], [True, False]]), [3, 3])),
         ((3, 4), np.array([2, 0, 2], np.uint8)),
     ],
 )

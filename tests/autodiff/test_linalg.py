@@ -273,6 +273,9 @@ def test_an_infinite_cotangent_outside_of_the_triangle_is_dropped():
     assert y.tolist() == [[1.0, 0.0], [2.0, 3.0]]
     y.backward([[1.0, np.inf], [1.0, 1.0]])
     np.testing.assert_array_equal(x.grad, [[1.0, 0.0], [1.0, 1.0]])
+    x.grad = None
+    np.triu(x).backward([[1.0, 2.0], [np.inf, 3.0]])
+    np.testing.assert_array_equal(x.grad, [[1.0, 2.0], [0.0, 3.0]])
 
 
 def test_triangles_of_vectors_are_refused():
