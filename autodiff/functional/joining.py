@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from ..node import Array
+from ..node import TWINS, Array
 from ..op import op, save
 
 __all__ = ["concatenate", "split", "stack"]
@@ -128,6 +129,18 @@ def _(g: Array, needs: tuple[bool, ...], axis: int) -> tuple[Array, ...]:
     # array i is slice i along the new axis
     before = (slice(None),) * (axis % g.ndim)
     return tuple(g[(*before, i)] if needed else None for i, needed in enumerate(needs))
+
+
+def _listed(twin: Callable[..., Any]) -> Callable[..., Any]:
+    """Let NumPy's function take one array for the list of its rows."""
+
+    def call(arrays: Any, *args: Any, **settings: Any) -> Any:
+        return twin(list(arrays), *args, **settings)
+
+    return call
+
+
+TWINS[np.concatenate], TWINS[np.stack] = _listed(TWINS[np.concatenate]), _listed(TWINS[np.stack])
 
 
 @op(

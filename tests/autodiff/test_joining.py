@@ -68,6 +68,18 @@ def test_nested_lists_of_tensors_are_refused():
             call()
 
 
+def test_numpy_takes_one_array_for_the_list_of_its_rows():
+    x = leaf([[1.0, 2.0], [3.0, 4.0]])
+    y = np.concatenate(x)
+    assert y.tolist() == [1.0, 2.0, 3.0, 4.0]
+    y.backward([1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(x.grad, [[1.0, 2.0], [3.0, 4.0]])
+    assert np.stack(x, axis=1).tolist() == [[1.0, 3.0], [2.0, 4.0]]
+    assert np.stack(arrays=[x, x]).shape == (2, 2, 2)
+    with pytest.raises(TypeError, match="does not take dtype="):
+        np.concatenate([x], dtype=np.float32)
+
+
 def test_numbers_and_arrays_may_stand_between_tensors():
     x = Tensor(np.ones(2, np.float32), requires_grad=True)
     y = F.concatenate(np.zeros(1, np.float32), x, [5.0])
