@@ -120,7 +120,7 @@ def test_the_table_itself_is_not_saved():
     ("ids", "named"),
     [
         ([[0, 1], [2, 5]], r"id 5 at position \(1, 1\).*V = 4"),
-        ([3, -1, 9], r"id -1 at position \(1,\).*V = 4"),
+        ([3, -1, 0], r"id -1 at position \(1,\).*V = 4"),
         (4, r"id 4 is outside.*V = 4"),
         (np.array([2**63], np.uint64), r"id 9223372036854775808 at position \(0,\)"),
     ],
