@@ -150,12 +150,13 @@ class Op(Spec, Generic[P, R]):
         mode = modes.current()
         if tensors and mode.decompose and self.decomposed is not None:
             with modes.scope(self.name):
-                return self.decomposed(*args, **settings)
+                given = [arg if type(arg) is Tensor else value for arg, value in zip(args, values, strict=True)]
+                return self.decomposed(*given, **settings)
         try:
             out = self.forward(*values, **settings)
         except Exception as error:
-            given = ", ".join(str(np.shape(value)) for value in values if value is not None)
-            error.add_note(f"in the op {self.name!r}, on arguments of shapes {given}")
+            where = ", ".join(str(np.shape(value)) for value in values if value is not None)
+            error.add_note(f"in the op {self.name!r}, on arguments of shapes {where}")
             raise
         extra = None
         if type(out) is Saved:

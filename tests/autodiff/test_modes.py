@@ -125,6 +125,14 @@ def test_decompose_records_primitives_with_the_same_values(x):
     np.testing.assert_allclose(fused.data, parts.data, rtol=1e-15)
 
 
+def test_a_decomposition_gets_arrays_where_lists_were_given():
+    q = Tensor(np.eye(2)[None], requires_grad=True)
+    mask = [[True, False], [True, True]]
+    fused = F.scaled_dot_product_attention(q, q, q, mask)
+    with ad.decompose():
+        np.testing.assert_allclose(F.scaled_dot_product_attention(q, q, q, mask).data, fused.data, rtol=1e-15)
+
+
 def test_scopes_are_kept_by_the_nodes(x):
     with ad.scope("blocks"), ad.scope("0"):
         inside = x * x
