@@ -344,7 +344,7 @@ def test_a_loaded_optimiser_continues_exactly(kind):
     before = kind(part)
     before.lr = 0.3
     some_steps(part, before, range(4))
-    saved, weights = copy.deepcopy(before.state_dict()), values(part)
+    saved, weights = before.state_dict(), values(part)
     some_steps(part, before, range(4, 6))  # what is saved does not change any more
     resumed = [Tensor(w, requires_grad=True) for w in weights]
     after = kind(resumed)
@@ -445,7 +445,7 @@ def test_a_norm_within_the_bound_changes_nothing():
 @pytest.mark.parametrize("size", [1e25, 1e-30])
 def test_squares_beyond_the_range_of_float32_do_no_harm(size):
     parameters = with_grads(np.full(3, size, np.float32), np.full(6, size, np.float32))
-    assert clip_grad_norm(parameters, 1.0) == pytest.approx(3 * size, rel=1e-6)
+    assert clip_grad_norm(parameters, 1.0) == pytest.approx(3 * size, rel=1e-6, abs=0)
     expected = min(size, 1 / 3)
     np.testing.assert_allclose(parameters[0].grad, np.full(3, expected), rtol=1e-5)
 

@@ -86,6 +86,7 @@ def test_top_p_acts_on_what_top_k_left():
 def test_equal_logits_are_cut_at_the_lowest_ids():
     np.testing.assert_allclose(distribution([1.0, 2.0, 2.0, 2.0], top_k=2), [0, 0.5, 0.5, 0])
     np.testing.assert_allclose(distribution([1.0, 1.0, 1.0, 1.0], top_p=0.3), [0.5, 0.5, 0, 0])
+    np.testing.assert_allclose(distribution([1.0, 1.0, 1.0, 1.0], top_p=0.5), [0.5, 0.5, 0, 0])  # reached exactly
 
 
 def test_draws_have_the_frequencies_of_the_distribution():
