@@ -9,13 +9,13 @@ import numpy as np
 
 from ..node import OPS
 from ..op import Op
-from .report import Subject, VJPReport
+from .report import VacuousCheckError, VJPError, VJPReport
 from .vjp import examine, find_op
 
 __all__ = ["Case", "check_op", "missing_samples", "op_cases", "samples"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """One registered sample of an op.
 
@@ -35,10 +35,14 @@ class Case:
 
     def __str__(self) -> str:
         """Write an id for a test: name, number, shapes and settings."""
-        arrays = self.arguments[:-1] if self.settings else self.arguments
-        shapes = "-".join("None" if x is None else "x".join(map(str, np.shape(x))) or "scalar" for x in arrays)
+        shapes = "-".join("None" if x is None else "x".join(map(str, np.shape(x))) or "scalar" for x in self.arrays)
         settings = "".join(f"-{name}={_word(value)}" for name, value in self.settings.items())
         return f"{self.op.name}#{self.number}-{shapes}{settings}"
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The positional arguments of the call, without the settings."""
+        return self.arguments[:-1] if self.arguments and isinstance(self.arguments[-1], dict) else self.arguments
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -160,13 +164,14 @@ def check_op(name: Op[..., Any] | str) -> list[VJPReport]:
 
 def judge(op: Op[..., Any], reports: list[VJPReport]) -> None:
     """Raise for what holds in all samples: an argument without influence, a value saved in vain."""
-    subject = Subject(f"{op.name}, all {len(reports)} samples", op.signature.arguments, (), {}, 0, check="check_op")
+    where = f"{op.name}, all {len(reports)} samples\n  "
+    rerun = f"\n  rerun:  check_op({op.name!r})"
     in_vain = set.intersection(*(set(report.saved_in_vain) for report in reports))
     if in_vain:
-        raise subject.wrong("saved-in-vain", None, f"no sample needs what is saved: {', '.join(sorted(in_vain))}")
+        what = f"no gradient depends on what is saved: {', '.join(sorted(in_vain))}"
+        raise VJPError(f"VJPError[saved-in-vain]: {where}{what}{rerun}", kind="saved-in-vain")
     differentiable = op.signature.variadic or len(op.nondifferentiable) < len(op.signature.arguments)
-    if differentiable and not any(report.passed for report in reports):
-        raise subject.unclear("vacuous", None, "no sample has a floating array to differentiate")
     vacuous = set.intersection(*(set(report.vacuous) for report in reports))
-    if vacuous:
-        raise subject.unclear("vacuous", None, f"no sample depends on {', '.join(sorted(vacuous))}")
+    if differentiable and (vacuous or not any(report.passed for report in reports)):
+        what = f"no output depends on {', '.join(sorted(vacuous))}" if vacuous else "there is no floating array"
+        raise VacuousCheckError(f"VacuousCheckError[vacuous]: {where}{what}{rerun}", kind="vacuous")

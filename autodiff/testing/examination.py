@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from ..node import Rule
 from ..op import Op
 from .numeric import Vector, flat
 from .report import CheckError, Subject, VJPReport
@@ -18,6 +20,9 @@ from .trial import Trial
 from .value import Problem
 
 __all__ = ["Examination", "declared_of", "in_precision"]
+
+Answer: TypeAlias = tuple[Rule, tuple[bool, ...], Any]
+"""A rule, which of its arguments needed a cotangent, and what it returned."""
 
 
 @dataclass
@@ -59,10 +64,15 @@ class Examination:
         return self.pull(self.trial, self.cotangents[0]), self.pull(self.trial, self.cotangents[1])
 
     @cached_property
-    def parts(self) -> dict[int, Any]:
-        """What the rules return for the first cotangent, by position of the argument."""
+    def answers(self) -> list[Answer]:
+        """What each rule returns for the first cotangent, as it is."""
         with self.rules():
-            return self.parts_of(self.trial, self.cotangents[0])
+            return list(self.trial.raw(self.cotangents[0]))
+
+    @cached_property
+    def parts(self) -> dict[int, Any]:
+        """What the rules returned for the arguments in question, by position."""
+        return {i: part for i, part in self.by_position(self.answers) if i in self.wrt}
 
     @cached_property
     def single(self) -> Trial:
@@ -84,8 +94,8 @@ class Examination:
             for k, i in enumerate(self.wrt)
         }
         return Problem(
-            self.subject, self.forward, self.values, self.wrt, rows, claimed, self.rtol, self.atol, self.scheme,
-            self.kinks,
+            self.subject, self.forward, self.values, [out.shape for out in self.trial.values], self.wrt, rows,
+            claimed, self.rtol, self.atol, self.scheme, self.kinks,
         )  # fmt: skip
 
     # --- running things ---
@@ -97,52 +107,46 @@ class Examination:
 
     def record(self, values: Sequence[Any], wrt: Sequence[int] | None = None) -> Trial:
         """Record another call with the same settings."""
-        return Trial(self.op, values, self.settings, self.wrt if wrt is None else wrt)
+        try:
+            return Trial(self.op, values, self.settings, self.wrt if wrt is None else wrt)
+        except ValueError as error:
+            if "read-only" not in str(error):
+                raise
+            raise self.subject.wrong("writes", None, "the forward writes into an argument", _place(error)) from error
 
     def pull(self, trial: Trial, cotangents: Sequence[Any], kind: str = "raises") -> list[Any]:
-        """Run the engine's sweep; an error in a rule is the rule's."""
-        with self.rules(kind):
+        """Run the engine's sweep. An error in it is a rule's; one that its first run did not make has its own kind."""
+        try:
             return trial.pull(cotangents)
+        except Exception:
+            if trial is self.trial and not self._runs_again():
+                kind = "nondet"
+            with self.rules(kind):
+                raise
+
+    def _runs_again(self) -> bool:
+        """Whether the rules still take the first cotangent, as they did at first."""
+        _ = self.answers
+        try:
+            return bool(list(self.trial.raw(self.cotangents[0])))
+        except Exception:  # what it is has been caught already
+            return False
 
     def cast_cotangents(self, cotangents: Sequence[Any]) -> list[Any]:
         """Give cotangents the dtypes of the outputs for float32 arguments."""
         return [np.asarray(g, out.dtype)[()] for g, out in zip(cotangents, self.single.values, strict=True)]
 
-    def parts_of(self, trial: Trial, cotangents: Sequence[Any]) -> dict[int, Any]:
-        """Run the rules; return what they gave for the arguments in question, as it is."""
-        found = {}
-        for rule, needs, answer in trial.raw(cotangents):
-            if not rule.several:
-                found[rule.arguments[0]] = answer
-                continue
-            self.check_arity(rule.arguments, len(needs), answer)
-            positions = range(len(needs)) if self.op.signature.variadic else rule.arguments
-            for i, part in zip(positions, answer, strict=True):
-                if i in trial.wrt:
-                    found[i] = part
-                elif part is not None:
-                    self.check_not_differentiable(i)
-        return found
+    def by_position(self, answers: Iterable[Answer]) -> Iterator[tuple[int, Any]]:
+        """Take what rules returned apart, by position of the argument."""
+        for rule, needs, answer in answers:
+            if rule.several:
+                yield from zip(self.positions(rule, needs), answer, strict=False)
+            else:
+                yield rule.arguments[0], answer
 
-    def check_arity(self, arguments: tuple[int, ...], count: int, answer: Any) -> None:
-        """A rule for several arguments returns a tuple with one cotangent for each."""
-        if type(answer) is not tuple or len(answer) != count:
-            given = f"a tuple of {len(answer)}" if type(answer) is tuple else f"a {type(answer).__name__}"
-            names = ", ".join(self.op.signature.arguments[i] for i in arguments)
-            raise self.subject.wrong(
-                "arity", None, f"the rule for {names} returned {given} instead of a tuple of {count} cotangents"
-            )
-
-    def check_not_differentiable(self, i: int) -> None:
-        """An argument that cannot vary has no cotangent, not even zeros: that would say that it can."""
-        value = self.values[i]
-        declared = declared_of(self.op, i) in self.op.nondifferentiable
-        whole = isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "iub"
-        if declared or whole:
-            why = "is declared nondiff" if declared else f"holds {value.dtype}"
-            raise self.subject.wrong(
-                "nondiff", i, f"the rule returned a cotangent for an argument that {why}: return None for it"
-            )
+    def positions(self, rule: Rule, needs: tuple[bool, ...]) -> Sequence[int]:
+        """Positions of the arguments that a rule is for."""
+        return range(len(needs)) if self.op.signature.variadic else rule.arguments
 
     @contextmanager
     def rules(self, kind: str = "raises") -> Iterator[None]:
@@ -152,13 +156,12 @@ class Examination:
         except CheckError:
             raise
         except Exception as error:
-            frame = traceback.extract_tb(error.__traceback__)[-1]
             read_only = isinstance(error, ValueError) and "read-only" in str(error)
-            what = "writes into its cotangent, an input or a saved value" if read_only else "raised"
-            raise self.subject.wrong(
-                "writes" if read_only else kind, None, f"a VJP rule {what}: {type(error).__name__}: {error}",
-                f"at {frame.filename}:{frame.lineno}: {frame.line}",
-            ) from error  # fmt: skip
+            what = "raised, where its first run did not" if kind == "nondet" else "raised"
+            if read_only:
+                kind, what = "writes", "writes into its cotangent, an input or a saved value"
+            line = f"a VJP rule {what}: {type(error).__name__}: {error}"
+            raise self.subject.wrong(kind, None, line, _place(error)) from error
 
     def close(self, got: Any, want: Any, relative: float, absolute: float) -> bool:
         """Compare two arrays by their largest difference, relative to the largest entry of the one that is right."""
@@ -179,6 +182,14 @@ class Examination:
 def declared_of(op: Op[..., Any], i: int) -> int:
     """Return the declared argument that the one at a position belongs to: the arrays of a variadic op are one."""
     return 0 if op.signature.variadic else i
+
+
+def _place(error: Exception) -> str:
+    """Write the innermost line that raised it outside of NumPy."""
+    frames = traceback.extract_tb(error.__traceback__)
+    library = os.path.dirname(np.__file__)
+    frame = next((frame for frame in reversed(frames) if not frame.filename.startswith(library)), frames[-1])
+    return f"at {frame.filename}:{frame.lineno}: {frame.line}"
 
 
 def in_precision(value: Any, dtype: Any) -> Any:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
-    "STEP", "Derivative", "Forward", "Slopes", "Vector", "complex_slope", "element_line", "flat", "is_kinky",
-    "line_along", "noise_of", "numerical_jvp", "numerical_vjp", "settle", "slopes_along", "step_for",
+    "STEP", "Derivative", "Forward", "Slopes", "Vector", "complex_slope", "differs_by_side", "element_line", "flat",
+    "gap_of", "line_along", "noise_of", "numerical_jvp", "numerical_vjp", "settle", "slopes_along", "step_for",
 ]  # fmt: skip
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -30,8 +30,8 @@ STEP = 2.0**-10
 """Relative step: close to 1e-3, where central differences of fourth order lose least to truncation and rounding
 together; a power of two, so that the points lie where they are said to lie."""
 
-HALVINGS = 24
-"""Steps go down to 6e-11, where rounding has long drowned any derivative."""
+HALVINGS = 40
+"""Steps go down to 1e-15, where rounding has long drowned what is not next to a pole."""
 
 
 class Slopes(NamedTuple):
@@ -65,22 +65,23 @@ def slopes_along(line: Line, at: Vector, h: float) -> Slopes:
     return Slopes(central, left, right, h)
 
 
-def noise_of(at: Any, h: Any) -> Any:
-    """What rounding of the outputs can do to a difference quotient: a few units in their last place, over the step."""
+def noise_of(numbers: Any, h: Any) -> Any:
+    """What rounding can do to a quotient of the numbers' differences: a few units in the last place, over the step."""
     eps = float(np.finfo(np.float64).eps)
-    return 8 * eps * np.abs(at) / h
+    return 8 * eps * np.abs(numbers) / h
 
 
-def is_kinky(slopes: Slopes, noise: Any) -> NDArray[np.bool_]:
-    """Tell for each output whether its slopes differ between the sides.
+def differs_by_side(slopes: Slopes, noise: Any) -> NDArray[np.bool_]:
+    """Tell for each output whether its slopes on the two sides differ so much that a closer look is needed.
 
-    For a smooth function the two agree up to h^3 f''''/2, their terms of second order being equal, so a thousandth is
-    far above what curvature does. Where the slopes nearly vanish, a millionth of the largest derivative counts as zero.
+    For a smooth function the two agree up to h^3/2 times the fourth derivative, since their terms of second order are
+    equal; a thousandth is far above that, except where the first derivative vanishes. A millionth of the steepest one
+    counts as nothing.
     """
-    left, right = np.abs(slopes.left), np.abs(slopes.right)
-    floor = 1e-6 * np.max(np.abs(slopes.central), axis=0, initial=0.0)
-    kinky: NDArray[np.bool_] = np.abs(slopes.right - slopes.left) > 1e-3 * np.maximum(left, right) + noise + floor
-    return kinky
+    size = np.maximum(np.abs(slopes.left), np.abs(slopes.right))
+    steepest = np.max(size, axis=0, initial=0.0, where=np.isfinite(size))
+    differs: NDArray[np.bool_] = gap_of(slopes) > 1e-3 * size + 1e-6 * steepest + noise
+    return differs
 
 
 def settle(line: Line, at: Vector, h: float, rtol: float, weights: Any = 1.0) -> Derivative:
@@ -88,41 +89,50 @@ def settle(line: Line, at: Vector, h: float, rtol: float, weights: Any = 1.0) ->
 
     Weights say what each output matters: the sum of them is what has to agree, to a tenth of the tolerance that the
     derivative will be used with.
+
+    The forward is taken to round numbers of the size of its outputs, of the input, and of one: 1 + erf(-6) is a small
+    difference of large numbers, and has steps.
     """
 
     def total(values: Vector) -> float:
         return float(np.sum(weights * np.abs(values)))
 
+    size = np.maximum(np.where(np.isfinite(at), np.abs(at), 0.0), h / STEP)
     with np.errstate(all="ignore"):  # points outside the domain are expected, and give NaN
         before = slopes_along(line, at, h)
         for _ in range(HALVINGS):
             h /= 2
             now = slopes_along(line, at, h)
-            noise = noise_of(at, h)
-            change = total(now.central - before.central)
-            if change <= 0.1 * rtol * total(now.central) + total(noise) and not is_kinky(now, noise).any():
+            noise = np.where(now.central != 0, noise_of(size, h), 0.0)
+            agree = total(now.central - before.central) <= 0.1 * rtol * total(now.central) + total(noise)
+            if agree and _sides_meet(before, now, noise):
                 return Derivative(now, "smooth")
-            if _stays_kinked(before, now, noise):
+            if _sides_stay_apart(before, now, noise):
                 return Derivative(now, "kink")
-            if total(noise) > 1e-3 * total(now.central) and np.isfinite(now.central).all():
+            if total(noise) > 1e-3 * total(now.central):
                 break  # smaller steps show nothing but rounding
             before = now
     return Derivative(now, "unsettled")
 
 
-def _stays_kinked(before: Slopes, now: Slopes, noise: Vector) -> bool:
-    """Whether each side has a slope of its own that a smaller step does not change; curvature would shrink the gap."""
+def gap_of(slopes: Slopes) -> Vector:
+    """How far the slopes on the two sides are apart, for each output."""
+    return np.abs(slopes.right - slopes.left)
 
-    def steady(a: Vector, b: Vector) -> bool:
-        return bool(np.all(np.abs(a - b) <= 1e-2 * np.max(np.abs(b), initial=0.0) + noise))
 
-    return bool(
-        is_kinky(before, noise).any()
-        and is_kinky(now, noise).any()
-        and steady(before.left, now.left)
-        and steady(before.right, now.right)
-        and np.max(np.abs(now.right - now.left)) > 0.5 * np.max(np.abs(before.right - before.left))
-    )
+def _sides_meet(before: Slopes, now: Slopes, noise: Vector) -> bool:
+    """Whether the slopes on both sides are one, or become one: half the step leaves an eighth of curvature's share."""
+    return bool(np.all(~differs_by_side(now, noise) | (gap_of(now) <= 0.3 * gap_of(before))))
+
+
+def _sides_stay_apart(before: Slopes, now: Slopes, noise: Vector) -> bool:
+    """Whether each side has a slope of its own.
+
+    Half the step changes neither of them, while it would shrink what curvature puts between them, and enlarge what
+    rounding does.
+    """
+    change = np.maximum(np.abs(now.left - before.left), np.abs(now.right - before.right))
+    return bool((differs_by_side(now, noise) & (change <= 0.02 * gap_of(now))).any())
 
 
 # --- lines through the inputs ---
@@ -166,7 +176,10 @@ def complex_slope(
     point = np.array(values[argument], dtype=np.complex128)
     point[np.unravel_index(j, point.shape)] += 1j * h
     moved[argument] = point
-    return np.imag(forward(moved)) / h
+    outputs = forward(moved)
+    if outputs.dtype.kind != "c":
+        raise TypeError("it gives real numbers for complex ones")
+    return np.imag(outputs) / h
 
 
 # --- by hand ---

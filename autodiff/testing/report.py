@@ -172,9 +172,9 @@ def _literal(name: str, value: Any) -> str:
         return repr(value)
     if value.size > 16:
         return name
-    with np.printoptions(precision=17, floatmode="unique", linewidth=10**6):
-        text = repr(np.asarray(value))
-    return f"np.{text}".replace("nan", "np.nan").replace("inf", "np.inf").replace("dtype=", "dtype=np.")
+    if value.size == 0:
+        return f"np.empty({value.shape})"
+    return f"np.array({value.tolist()})".replace("nan", "np.nan").replace("inf", "np.inf")
 
 
 def _short(value: Any) -> str:

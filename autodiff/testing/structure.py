@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from .examination import Examination
+from .examination import Examination, declared_of
 from .numeric import flat
 from .trial import arrays_in
 from .value import element_derivative
 
 __all__ = [
-    "check_alias", "check_arity", "check_dtype", "check_forward", "check_nondeterminism", "check_none",
-    "check_nonfinite", "check_shape", "check_type", "check_writes",
+    "check_alias", "check_arity", "check_dtype", "check_forward", "check_nondeterminism", "check_nondifferentiable",
+    "check_none", "check_nonfinite", "check_shape", "check_type", "check_writes",
 ]  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def check_writes(e: Examination) -> None:
         array.flags.writeable = False
     before = {name: [array.tobytes() for array in arrays] for name, arrays in saved.items()}
     given = [np.asarray(g).tobytes() for g in e.cotangents[0]]
-    _ = e.parts
+    _ = e.answers
     for name, arrays in saved.items():
         if before[name] != [array.tobytes() for array in arrays]:
             raise e.subject.wrong("writes", None, f"a VJP rule changed the saved value {_readable(e, name)}")
@@ -53,8 +53,27 @@ def _readable(e: Examination, name: str) -> str:
 
 
 def check_arity(e: Examination) -> None:
-    """A rule for several arguments gives a tuple, one entry each, None exactly for what cannot vary."""
-    _ = e.parts
+    """A rule for several arguments gives a tuple, one entry for each."""
+    for rule, needs, answer in e.answers:
+        if rule.several and (type(answer) is not tuple or len(answer) != len(needs)):
+            given = f"a tuple of {len(answer)}" if type(answer) is tuple else f"a {type(answer).__name__}"
+            names = ", ".join(e.op.signature.arguments[i] for i in rule.arguments)
+            raise e.subject.wrong(
+                "arity", None, f"the rule for {names} returned {given} instead of a tuple of {len(needs)} cotangents"
+            )
+
+
+def check_nondifferentiable(e: Examination) -> None:
+    """An argument that cannot vary has no cotangent, not even zeros: that would say that it can."""
+    for i, part in e.by_position(e.answers):
+        value = e.values[i]
+        declared = declared_of(e.op, i) in e.op.nondifferentiable
+        whole = isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "iub"
+        if part is not None and i not in e.wrt and (declared or whole):
+            why = "is declared nondiff" if declared else f"holds {value.dtype}"
+            raise e.subject.wrong(
+                "nondiff", i, f"the rule returned a cotangent for an argument that {why}: return None for it"
+            )
 
 
 def check_none(e: Examination) -> None:
@@ -113,8 +132,11 @@ def check_dtype(e: Examination) -> None:
                     "dtype", None, f"float32 arguments give a {out.dtype} output: is a constant of the forward a NumPy "
                     f"float64? A Python float would not promote",
                 )  # fmt: skip
-        parts = {} if promoted else e.parts_of(single, e.cast_cotangents(e.cotangents[0]))
-    for i, part in parts.items():
+        with e.rules():
+            answers = [] if promoted else list(single.raw(e.cast_cotangents(e.cotangents[0])))
+    for i, part in e.by_position(answers):
+        if i not in e.wrt:
+            continue
         given = np.asarray(part).dtype
         if given != np.float32:
             raise e.subject.wrong("dtype", i, f"the rule returned {given} for a float32 argument")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -27,6 +27,8 @@ class Evidence(NamedTuple):
     """Numeric gradients of the other arguments."""
     values: list[NDArray[Any]]
     """All arguments of the call."""
+    outputs: Sequence[tuple[int, ...]]
+    """Shapes of the outputs."""
     from_mean: Array | None
     """Numeric gradients for cotangents that are replaced by their mean."""
 
@@ -71,7 +73,7 @@ def _ratio(e: Evidence) -> Iterator[str]:
 
 def _counts(e: Evidence) -> Iterator[tuple[int, str]]:
     """Numbers of elements that a reduction over some axes of this argument, or another, may have counted."""
-    for shape in dict.fromkeys([e.numeric.shape[1:], *(value.shape for value in e.values)]):
+    for shape in dict.fromkeys([e.numeric.shape[1:], *e.outputs, *(value.shape for value in e.values)]):
         for count in range(1, len(shape) + 1):
             for axes in combinations(range(len(shape)), count):
                 n = int(np.prod([shape[axis] for axis in axes]))
@@ -100,9 +102,7 @@ def _swapped(e: Evidence) -> Iterator[str]:
             yield f"this is the gradient of {name}: are the operands swapped?"
 
 
-def _ignores_cotangent(e: Evidence) -> Iterator[str]:
-    if len(e.analytic) > 1 and _same(e.analytic[:1], e.analytic[1:2]) and not _same(e.numeric[:1], e.numeric[1:2]):
-        yield "the rule gives the same for different cotangents: is g ignored?"
+def _averaged(e: Evidence) -> Iterator[str]:
     if e.from_mean is not None and e.analytic[0].size > 1 and _same(e.analytic, e.from_mean):
         yield "this is the gradient for the mean of the cotangent: is g reduced too early?"
 
@@ -133,5 +133,5 @@ def _missing_mean(e: Evidence) -> Iterator[str]:
 
 
 _MISTAKES: tuple[Callable[[Evidence], Iterator[str]], ...] = (
-    _zero, _ratio, _moved, _swapped, _ignores_cotangent, _repeated, _missing_mean,
+    _zero, _ratio, _moved, _swapped, _averaged, _repeated, _missing_mean,
 )  # fmt: skip

@@ -31,6 +31,7 @@ CHECKS: tuple[tuple[str, Callable[[Examination], None]], ...] = (
     ("forward-nondet", structure.check_forward),
     ("writes", structure.check_writes),
     ("arity", structure.check_arity),
+    ("nondiff", structure.check_nondifferentiable),
     ("none", structure.check_none),
     ("shape", structure.check_shape),
     ("type", structure.check_type),
@@ -90,7 +91,7 @@ def check_vjp(
     rtol : float
         Tolerance relative to an element's scale: the sum of the magnitudes |v| |df/dx| that it is made of.
     atol : float
-        Absolute tolerance where gradients are of order one or larger; it shrinks with smaller ones.
+        Absolute tolerance of differences where gradients are of order one or larger; it shrinks with smaller ones.
     scheme : {"central5", "complex"}
         Five-point central differences, right to 3e-7; or the complex step, right to rounding (then lower `rtol` to
         1e-12), for forwards that are analytic and take complex arrays.
