@@ -18,6 +18,7 @@ import autodiff.functional as F
 from autodiff import Tensor, nn, no_grad, scope
 from gpt.config import GPTConfig, whole
 from gpt.sample import check_sampling, next_token
+from gpt.tokenizer import Tokenizer
 
 __all__ = ["GPT", "MLP", "Attention", "Block", "Cache"]
 
@@ -193,6 +194,12 @@ class GPT(nn.Module):
         Seed or source of the initial values: weights from N(0, 0.02), those that lead back into the residual stream
         from N(0, 0.02 / sqrt(2 n_layer)), since 2 n_layer of them add up there; biases 0, gains 1.
 
+    Attributes
+    ----------
+    config : GPTConfig
+    tokenizer : Tokenizer or None
+        That of the text it was trained on; None until it is trained on one.
+
     References
     ----------
     Radford et al., Language Models are Unsupervised Multitask Learners, 2019 (GPT-2). Touvron et al., LLaMA, 2023.
@@ -219,6 +226,7 @@ class GPT(nn.Module):
         rng = np.random.default_rng(rng)
         d, dtype = config.n_embd, config.dtype
         self.config = config
+        self.tokenizer: Tokenizer | None = None
         self.embedding = nn.Embedding(config.vocab_size, d, std=STD, rng=rng, dtype=dtype)
         self.positions = None
         if config.pos == "learned":
