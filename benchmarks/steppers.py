@@ -21,19 +21,22 @@ def _batch(config: GPTConfig, batch: int) -> tuple[np.ndarray[Any, Any], np.ndar
 
 
 def autodiff(config: GPTConfig, batch: int, threads: int) -> Callable[[], float]:
-    """The model of `gpt`, on `autodiff`."""
+    """The model of `gpt`, on `autodiff`, prepared as `gpt.train` does."""
     import autodiff.functional as F
     from autodiff import optim
     from gpt import GPT
+    from gpt.machine import keep_freed_memory
 
+    keep_freed_memory()
     model = GPT(config, rng=0)
-    optimizer = optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY)
+    parameters = list(model.parameters())
+    optimizer = optim.AdamW(parameters, lr=RATE, weight_decay=DECAY)
     x, y = _batch(config, batch)
 
     def step() -> float:
         loss = F.cross_entropy(model(x), y)
         loss.backward()
-        optim.clip_grad_norm(model.parameters(), CLIP)
+        optim.clip_grad_norm(parameters, CLIP)
         optimizer.step()
         optimizer.zero_grad()
         return float(loss.item())

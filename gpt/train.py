@@ -6,11 +6,11 @@ import math
 import os
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from gpt.data import Data, TaskData
+from gpt.machine import keep_freed_memory, one_blas_thread
 from gpt.model import GPT
 from gpt.run import BEST, CHECKPOINT, Run, RunError
 from gpt.settings import Settings
@@ -116,7 +116,8 @@ def train(
         run = Run.create(out)
         run.save(CHECKPOINT, trainer.state())  # at once: it shows that the folder can be written, and how the run began
     run.write_config(trainer.description())
-    with _one_blas_thread():
+    keep_freed_memory()
+    with one_blas_thread():
         return _loop(trainer, run, watch, should_stop)
 
 
@@ -167,13 +168,3 @@ def _judge(trainer: Trainer, run: Run, *, everything: bool) -> dict[str, float]:
     if isinstance(trainer.data, TaskData):
         found["exact"] = exact_match(trainer.model, trainer.data, None if everything else QUESTIONS)
     return found
-
-
-def _one_blas_thread() -> AbstractContextManager[Any]:
-    """Keep BLAS to one thread, if that can be done: on matrices this small more threads lose more than they gain."""
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        return nullcontext()
-    limits: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
-    return limits
