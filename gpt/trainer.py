@@ -27,7 +27,7 @@ from gpt.model import GPT
 from gpt.run import RunError, State
 from gpt.settings import Settings
 
-__all__ = ["NonFiniteError", "Trainer", "check_architecture", "evaluate", "exact_match", "fingerprint"]
+__all__ = ["NonFiniteError", "Trainer", "check_architecture", "check_data", "evaluate", "exact_match", "fingerprint"]
 
 IGNORED = -1  # targets that are not to be predicted
 
@@ -188,11 +188,7 @@ class Trainer:
         """
         manifest = state.manifest
         check_architecture(manifest["config"], self.model.config.to_dict())
-        if manifest["data"].get("fingerprint") != self._fingerprint:
-            raise RunError(
-                f"the run was trained on other data ({manifest['data'].get('source')}) than {self.data.source}; "
-                f"name the same, unchanged files, or leave --data out"
-            )
+        check_data(manifest["data"], self.data)
         check_tensors(state.weights, self.model.state_dict())
         if manifest["step"] and not state.moments:
             raise CheckpointError("the checkpoint holds no optimiser state; it can be sampled from, but not resumed")
@@ -218,12 +214,21 @@ def check_architecture(saved: Mapping[str, Any], given: Mapping[str, Any]) -> No
     """
     names = [name for name, value in given.items() if name != "dropout" and saved.get(name) != value]
     if names:
-        differences = ", ".join(f"{name}={saved.get(name)!r}, now {given[name]!r}" for name in names)
-        raise RunError(f"the run has {differences}; a run cannot change its architecture, begin a new one instead")
+        differences = "; ".join(f"{name}={saved.get(name)!r} in the run, {given[name]!r} now" for name in names)
+        raise RunError(f"the architecture differs ({differences}), and a run keeps the one it has; begin a new run")
+
+
+def check_data(saved: Mapping[str, Any], data: Data) -> None:
+    """Raise `RunError` where data are not those that a run was begun with, as it describes them."""
+    if saved.get("fingerprint") != fingerprint(data):
+        raise RunError(
+            f"the run was trained on other data ({saved.get('source')}) than {data.source}; name the same, unchanged "
+            f"files, or leave --data out"
+        )
 
 
 def fingerprint(data: Data) -> str:
-    """Return a digest by which a resumed run tells whether its data are still the same."""
+    """Return a digest by which data are known again."""
     tokenizer = None if data.tokenizer is None else data.tokenizer.to_dict()
     # The tokens are what counts of a text, wherever it lies now; a task is what its recipe says.
     about = [data.block_size, data.vocab_size, tokenizer, None if isinstance(data, TextData) else data.recipe]

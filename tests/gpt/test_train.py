@@ -141,7 +141,7 @@ def test_changed_rate_is_allowed(tmp_path):
 def test_other_architecture_or_data_are_refused_and_nothing_is_touched(tmp_path):
     go(tmp_path / "run", stop_at=3)
     before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
-    with pytest.raises(RunError, match="n_layer=1, now 2"):
+    with pytest.raises(RunError, match="n_layer=1 in the run, 2 now"):
         go(tmp_path / "run", fields={"n_layer": 2}, resume=True)
     with pytest.raises(RunError, match="trained on other data"):
         go(tmp_path / "run", data=TextData.from_text(TEXT[::-1], block_size=8), resume=True)

@@ -262,9 +262,9 @@ def test_dropout_may_change():
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
-        ({"n_layer": 1}, "n_layer=2, now 1"),
-        ({"n_head": 4}, "n_head=2, now 4"),
-        ({"pos": "none"}, "pos='learned', now 'none'"),
+        ({"n_layer": 1}, "n_layer=2 in the run, 1 now"),
+        ({"n_head": 4}, "n_head=2 in the run, 4 now"),
+        ({"pos": "none"}, "pos='learned' in the run, 'none' now"),
     ],
 )
 def test_other_architecture_is_refused_with_both_values(fields, named):

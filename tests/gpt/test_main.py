@@ -1,0 +1,544 @@
+"""The command line as a whole: what is printed where, exit codes, signals, fresh processes, odd consoles."""
+
+import builtins
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpt.__main__ import main
+from gpt.checkpoint import load_checkpoint
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = "how much wood would a woodchuck chuck if a woodchuck could chuck wood? as much as it could.\n" * 8
+SMALL = ["--n-layer=1", "--n-head=2", "--n-embd=8", "--block-size=8", "--batch-size=4", "--lr=0.01"]
+
+run_of_signals = pytest.mark.skipif(os.name == "nt", reason="Windows cannot send a signal to one process alone")
+
+
+@pytest.fixture(autouse=True)
+def here(request, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("wood.txt").write_text(TEXT, encoding="utf-8")
+    if "reports" not in request.fixturenames:  # they take longer than all the rest of a small run
+        monkeypatch.setattr("gpt.__main__.write_report", lambda *arguments: None)
+
+
+@pytest.fixture
+def reports():
+    """For tests of runs that leave a report."""
+
+
+def gpt(capsys, *words, code=0):
+    """Run a command; return what it wrote. An expected failure must be one line, and nothing of Python's."""
+    try:
+        assert main(words) == code
+    except SystemExit as wrong_call:
+        assert wrong_call.code == code  # noqa: PT017  # both ways out are right
+    out, err = capsys.readouterr()
+    if code in {1, 2}:
+        assert err.count("\n") == 1, err
+        assert err.startswith("python -m gpt")
+        assert "Traceback" not in err
+    return out, err
+
+
+def train(capsys, *words, code=0):
+    data = () if {"--data", "--task", "--resume"} & set(words) else ("--data", "wood.txt")
+    small = [word for word in SMALL if "--task" not in words or "block" not in word]  # a task has its own context
+    return gpt(capsys, "train", *small, *data, *words, code=code)
+
+
+def process(*words, **settings):
+    """Start a command in a process of its own."""
+    # Whoever runs the tests in the background has the child born with interrupts ignored.
+    script = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); import gpt.__main__ as gpt"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **settings}
+    return subprocess.Popen(
+        [sys.executable, "-c", f"{script}; sys.exit(gpt.main())", *words], env=environment, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a run in it, for commands that only read."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "wood.txt").write_text(TEXT, encoding="utf-8")
+    words = ["train", *SMALL, "--data", str(folder / "wood.txt"), "--max-steps=60", "--out", str(folder / "run")]
+    assert main(words) == 0
+    return str(folder / "run")
+
+
+def tensors(path):
+    return load_checkpoint(Path(path) / "checkpoint.safetensors")[0]
+
+
+# --- train ---
+
+
+def test_without_options_the_text_that_python_carries(capsys, reports):
+    out, _ = gpt(capsys, "train", "--max-steps=1", "--batch-size=32")
+    found = dict(re.findall(r"^(\S+(?: \S+)*?)  +(.*)$", out, re.MULTILINE))
+    assert "built-in text" in found["source"]
+    assert int(found["tokens"].replace(",", "")) > 300_000
+    assert int(found["vocab size"]) > 80
+    assert int(found["parameters"].replace(",", "")) > 10_000
+    assert re.search(r"uniform \(ln V\) 4\.\d+, unigram 3\.\d+, bigram 2\.\d+ nats", found["baselines"])
+    assert re.fullmatch(r"\d\.\d{4} nats per token, \d\.\d{4} bits per byte", found["validation loss"])
+    assert re.search(r"the model is \d\.\d{4} (above|below)", found["bigram"])
+    assert "--- sample ---" in out
+    folder = Path(found["run"])
+    assert folder.parent == Path("runs")
+    assert {path.name for path in folder.iterdir()} == {
+        "checkpoint.safetensors", "best.safetensors", "metrics.jsonl", "config.json", "loss.svg", "report.html",
+    }  # fmt: skip
+
+
+def test_learns_its_text(capsys):
+    out, err = train(capsys, "--max-steps=300", "--lr=0.02", "--n-embd=16", "--out=run")
+    assert re.search(r"bigram .*the model is \d\.\d+ below", out)
+    assert err.splitlines()[-1].startswith("step 300/300")
+
+
+def test_precedence_of_flags_file_preset_and_default(capsys):
+    Path("a.toml").write_text('preset = "classic"\nn_layer = 1\nlr = 0.5\nmax_steps = 2\n', encoding="utf-8")
+    words = ["train", "--data", "wood.txt", "--config=a.toml", "--lr=0.25", "--n-embd=16", "--out=run"]
+    gpt(capsys, *words)
+    saved = json.loads(Path("run/config.json").read_text(encoding="utf-8"))
+    config, settings = saved["config"], saved["settings"]
+    assert (config["pos"], config["n_layer"], config["n_embd"], config["n_head"]) == ("sinusoidal", 1, 16, 4)
+    assert (settings["lr"], settings["max_steps"]) == (0.25, 2)
+    assert config["vocab_size"] == saved["data"]["vocab_size"] != 65
+
+
+def test_preset_brings_its_batch_size(capsys):
+    gpt(capsys, "train", "--data", "wood.txt", "--preset=tiny", "--max-steps=1", "--out=run")
+    assert json.loads(Path("run/config.json").read_text(encoding="utf-8"))["settings"]["batch_size"] == 16
+
+
+def test_json_lines_alone_on_standard_output(capsys):
+    out, err = train(capsys, "--max-steps=4", "--eval-interval=2", "--log-json")
+    records = [json.loads(line) for line in out.splitlines()]
+    assert [record["step"] for record in records] == [1, 2, 3, 4]
+    assert ["val_loss" in record for record in records] == [False, True, False, True]
+    assert "validation loss" in err
+
+
+def test_task_reports_exact_answers(capsys):
+    out, err = train(capsys, "--task", "copy", "--max-steps=2", "--n-embd=16", "--out=run")
+    assert re.search(r"exact +\d+\.\d\d % of the held-out questions", out)
+    assert "exact 0" in err or "%" in err
+    assert "--- sample ---" not in out
+    assert json.loads(Path("run/config.json").read_text(encoding="utf-8"))["config"]["block_size"] == 11
+    assert "exact" in gpt(capsys, "eval", "run")[0]
+
+
+def test_two_files_and_their_encoding(capsys):
+    Path("a.txt").write_text("中文" * 50, encoding="gb18030")
+    out, _ = train(capsys, "--data", "a.txt", "a.txt", "--encoding=gb18030", "--max-steps=1", "--out=run")
+    assert "a.txt + a.txt" in out
+    assert re.search(r"^vocab size +3$", out, re.MULTILINE)  # both characters, and the line end between the files
+    assert "validation loss" in gpt(capsys, "eval", "run")[0]
+
+
+def test_short_text_says_how_it_is_validated(capsys):
+    Path("short.txt").write_text("to be or n", encoding="utf-8")
+    out, err = train(capsys, "--data", "short.txt", "--max-steps=1")
+    assert "note: no validation: " in err
+    assert "validation loss" not in out
+    assert "run" in out
+
+
+# --- resuming ---
+
+
+def test_resumed_in_a_fresh_process_bitwise(capsys):
+    words = ["--dropout=0.2", "--max-steps=20"]
+    train(capsys, *words, "--out=whole")
+    train(capsys, *words, "--out=cut", "--stop-at=10")
+    with process("train", "--resume", "--out=cut") as child:
+        _, err = child.communicate(timeout=60)
+    assert child.returncode == 0, err.decode()
+    whole, cut = tensors("whole"), tensors("cut")
+    assert whole.keys() == cut.keys()
+    assert all(whole[name].tobytes() == cut[name].tobytes() for name in whole)
+    losses = [
+        [json.loads(line)["loss"] for line in Path(name, "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+        for name in ("whole", "cut")
+    ]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == 20
+
+
+def test_resuming_a_finished_run_trains_no_more(capsys):
+    train(capsys, "--max-steps=5", "--out=run")
+    before = tensors("run")
+    out, _ = gpt(capsys, "train", "--resume", "--out=run")
+    assert re.search(r"^steps +5$", out, re.MULTILINE)
+    assert len(Path("run/metrics.jsonl").read_text(encoding="utf-8").splitlines()) == 5
+    assert all(np.array_equal(before[name], array) for name, array in tensors("run").items())
+
+
+def test_newest_run_is_resumed_with_changes_named(capsys):
+    train(capsys, "--max-steps=4", "--stop-at=2")
+    _, err = gpt(capsys, "train", "--resume", "--lr=0.001", "--max-steps=3")
+    assert "note: lr changes from 0.01 to 0.001" in err
+    assert "note: min_lr changes from 0.001 to 0.0001" in err
+    assert "note: max_steps changes from 4 to 3" in err
+
+
+def test_same_command_with_resume_goes_on(capsys):
+    words = ["--max-steps=4", "--out=run", "--preset=tiny", "--dropout=0.1"]
+    train(capsys, *words, "--stop-at=2")
+    out, err = train(capsys, *words, "--data", "wood.txt", "--resume")
+    assert re.search(r"^steps +4$", out, re.MULTILINE)
+    assert "changes" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--n-layer=2", "--n-embd=16"], "(n_layer=1 in the run, 2 now; n_embd=8 in the run, 16 now)"),
+        (["--block-size=16"], "block_size=8 in the run, 16 now"),
+        (["--preset=toy"], "norm='layernorm' in the run, 'rmsnorm' now"),
+        (["--vocab-size=9"], "in the run, 9 now"),
+        (["--data", "other.txt"], "trained on other data (wood.txt) than other.txt"),
+        (["--data", "strange.txt"], "strange.txt: characters outside the vocabulary: '\\xe9' (U+00E9) at position 4"),
+        (["--task", "sort"], "trained on other data (wood.txt) than task sort"),
+    ],
+)
+def test_resume_with_something_else_is_refused(capsys, words, message):
+    train(capsys, "--max-steps=2", "--out=run")
+    Path("other.txt").write_text(TEXT[::-1], encoding="utf-8")
+    Path("strange.txt").write_text("wood\xe9" + TEXT, encoding="utf-8")
+    _, err = gpt(capsys, "train", "--resume", "--out=run", *words, code=1)
+    assert message.replace("\\xe9", "\xe9") in err
+
+
+def test_resume_of_changed_or_missing_data_is_refused(capsys):
+    train(capsys, "--max-steps=2", "--out=run")
+    Path("wood.txt").write_text(TEXT + "wood", encoding="utf-8")
+    assert "trained on other data" in gpt(capsys, "train", "--resume", "--out=run", code=1)[1]
+    Path("wood.txt").unlink()
+    assert "wood.txt does not exist" in gpt(capsys, "train", "--resume", "--out=run", code=1)[1]
+
+
+# --- bad input ---
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--data", "missing.txt"], 1, "missing.txt does not exist"),
+        (["--data", "empty.txt"], 1, "empty.txt is empty"),
+        (["--data", "."], 1, ". is a folder"),
+        (["--data", "abc.txt"], 1, "abc.txt: 3 token(s) are too few for block_size=8"),
+        (["--data", "bytes.txt"], 1, "bytes.txt is not utf-8: byte 0xff at offset 2"),
+        (["--data", "gbk.txt"], 1, "--encoding gb18030"),
+        (["--data", "mark.txt"], 1, "mark.txt is not utf-16-le"),
+        (["--data", "wood.txt", "--encoding=utf-9"], 1, "unknown text encoding 'utf-9'"),
+        (["--encoding=gbk", "--task", "sort"], 2, "--encoding is that of the files of --data"),
+        (["--data", "wood.txt", "--task=sort"], 2, "--data and --task exclude each other"),
+        (["--data", "wood.txt", "--vocab-size=500"], 2, "tokens; leave it out"),
+        (["--n-head=3"], 2, "n_embd=8 is not divisible by n_head=3"),
+        (["--n-embd=6", "--n-head=2", "--pos=rope"], 2, "must be even with pos='rope'"),
+        (["--n-embd=1000000000"], 2, "reduce a size"),
+        (["--task", "sort", "--block-size=4"], 2, "windows of 11 tokens of task sort do not fit"),
+        (["--max-steps=0"], 2, "max_steps=0 must be an integer from 1"),
+        (["--min-lr=1"], 2, "min_lr=1.0 is above lr=0.01"),
+        (["--dropout=1"], 2, "dropout"),
+        (["--seed=-1"], 2, "seed=-1"),
+        (["--max_iters=5"], 2, "here it is --max-steps"),
+        (["--n_layer=2.5"], 2, "--n-layer: '2.5' is not a whole number"),
+        (["--out=wood.txt"], 1, "wood.txt already exists; choose another --out"),
+        (["--out=wood.txt/run"], 1, "cannot be made: wood.txt is not a folder"),
+        (["--out=taken"], 1, "taken already exists"),
+        (["--resume"], 1, "there is no run under runs"),
+        (["--resume", "--out=nowhere"], 1, "nowhere does not exist"),
+        (["--resume", "--out=taken"], 1, "taken holds no checkpoint.safetensors"),
+        (["--resume", "--out=damaged"], 1, "checkpoint.safetensors: truncated"),
+        (["--config=none.toml"], 2, "--config none.toml: cannot be read"),
+    ],
+)
+def test_bad_input_is_one_line(capsys, words, code, message):
+    for name, content in {
+        "empty.txt": b"", "abc.txt": b"abc", "bytes.txt": b"ab\xff\xfe", "gbk.txt": "中文".encode("gbk") * 20,
+        "mark.txt": b"\xff\xfea",
+    }.items():  # fmt: skip
+        Path(name).write_bytes(content)
+    Path("taken").mkdir()
+    Path("damaged").mkdir()
+    Path("damaged/checkpoint.safetensors").write_bytes(b"abc")
+    out, err = train(capsys, *words, code=code)
+    assert message in err
+    assert "--- sample ---" not in out
+
+
+def test_numbers_may_be_written_as_integers(capsys):
+    train(capsys, "--dropout=0", "--lr=1", "--max-steps=1", "--clip=0")
+
+
+def test_debug_shows_where(capsys):
+    with pytest.raises(ValueError, match=r"missing\.txt"):
+        main(["train", "--data", "missing.txt", "--debug"])
+
+
+def test_existing_run_is_refused(capsys):
+    train(capsys, "--max-steps=1", "--out=run")
+    before = Path("run/checkpoint.safetensors").read_bytes()
+    assert "run already holds a run; go on with it by --resume" in train(capsys, "--out=run", code=1)[1]
+    assert Path("run/checkpoint.safetensors").read_bytes() == before
+
+
+def test_divergence_is_one_line_with_step_and_op(capsys, monkeypatch):
+    monkeypatch.setattr("gpt.console.PAUSE", 1e9)
+    words = ["--lr=1e3", "--min-lr=1e3", "--max-steps=300", "--save-interval=2", "--eval-interval=1000", "--out=run"]
+    _, err = train(capsys, *words, code=1)
+    assert re.search(r"(loss|gradient of \S+) became (nan|inf) in step \d+", err)
+    assert "run keeps the state of step" in err
+    assert all(np.isfinite(array).all() for array in tensors("run").values())
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_disk_that_cannot_be_written(capsys, monkeypatch, code):
+    def fail(descriptor, content):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("gpt.files.os.write", fail)
+    _, err = train(capsys, "--max-steps=1", "--out=run", code=1)
+    assert re.search(rf"cannot write [\d,]+ bytes: {os.strerror(code)}.*checkpoint\.safetensors", err)
+    assert not list(Path("run").glob("*.tmp"))
+
+
+def test_memory_that_does_not_suffice(capsys, monkeypatch):
+    def fail(*arguments, **settings):
+        raise MemoryError("Unable to allocate 8.00 TiB")
+
+    monkeypatch.setattr("gpt.__main__.GPT", fail)
+    assert "Unable to allocate" in train(capsys, code=1)[1]
+
+
+def test_interrupt_before_training_is_quiet(capsys, monkeypatch):
+    def interrupt(*arguments, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpt.__main__.open_data", interrupt)
+    assert train(capsys, code=130) == ("", "")
+
+
+def test_python_without_its_help_topics(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
+    assert "--data FILE" in gpt(capsys, "train", code=1)[1]
+
+
+def test_without_the_extras_all_but_the_picture(capsys, monkeypatch, reports):
+    for name in ("tqdm", "matplotlib", "threadpoolctl"):
+        monkeypatch.setitem(sys.modules, name, None)
+    out, err = train(capsys, "--max-steps=2", "--out=run")
+    assert "validation loss" in out
+    for name in ("tqdm", "matplotlib", "threadpoolctl"):
+        assert f"note: without {name}, " in err
+    assert err.count("pip install 'autodiff-gpt[train]'") == 3
+    assert not Path("run/loss.svg").exists()
+    assert Path("run/report.html").exists()
+
+
+def test_extras_whose_import_fails(capsys, monkeypatch, reports):
+    real = builtins.__import__
+
+    def refuse(name, *arguments, **settings):
+        if name.split(".")[0] in {"tqdm", "matplotlib", "threadpoolctl"}:
+            raise ImportError(name)
+        return real(name, *arguments, **settings)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    out, err = train(capsys, "--max-steps=2", "--out=run")
+    assert "validation loss" in out
+    assert "needs matplotlib: pip install" in err
+
+
+# --- sample ---
+
+
+def test_greedy_needs_no_seed(capsys, trained):
+    words = ["sample", trained, "--temperature=0", "--max-new-tokens=30", "--prompt=wood"]
+    texts = {gpt(capsys, *words, *more)[0] for more in ([], ["--seed=1"], ["--seed=2", "--top-k=5"], ["--top-p=0.5"])}
+    assert len(texts) == 1
+    assert texts.pop().startswith("wood")
+    top = {gpt(capsys, "sample", trained, "--top-k=1", "--max-new-tokens=30", "--prompt=wood")[0] for _ in range(2)}
+    assert len(top) == 1
+
+
+def test_seed_decides(capsys, trained):
+    words = ["sample", trained, "--max-new-tokens=40", "--temperature=1.5"]
+    one, same, other, any_, another = (
+        gpt(capsys, *words, *seed)[0] for seed in (["--seed=1"], ["--seed=1"], ["--seed=2"], [], [])
+    )
+    assert one == same != other
+    assert any_ != another
+
+
+def test_samples_are_independent_of_their_number(capsys, trained):
+    words = ["sample", trained, "--seed=3", "--max-new-tokens=20", "--temperature=1.5", "--prompt=how"]
+    one, three = gpt(capsys, *words)[0], gpt(capsys, *words, "-n", "3")[0]
+    parts = three.removesuffix("\n").split("\n---\n")
+    assert len(parts) == len(set(parts)) == 3
+    assert parts[0] == one.removesuffix("\n")
+
+
+def test_top_k_of_zero_or_of_many_is_off(capsys, trained):
+    words = ["sample", trained, "--seed=3", "--max-new-tokens=20"]
+    assert len({gpt(capsys, *words, *more)[0] for more in ([], ["--top-k=0"], ["--top-k=99"], ["--top-p=1"])}) == 1
+
+
+def test_past_the_context(capsys, trained):
+    out, _ = gpt(capsys, "sample", trained, "--prompt=wood", "--max-new-tokens=40", "--seed=0")
+    assert len(out.removesuffix("\n")) == 44
+
+
+def test_prompt_longer_than_the_context_is_noted(capsys, trained):
+    out, err = gpt(capsys, "sample", trained, "--prompt=how much wood", "--max-new-tokens=1")
+    assert err == "note: the prompt has 13 tokens, the model sees only the last block_size=8 of them\n"
+    assert out.startswith("how much wood")
+
+
+def test_default_prompt_where_the_text_has_no_line_end(capsys):
+    Path("plain.txt").write_text("abcabcabd" * 20, encoding="utf-8")
+    train(capsys, "--data", "plain.txt", "--max-steps=1", "--out=run")
+    assert gpt(capsys, "sample", "run", "--max-new-tokens=2")[0].startswith("a")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--prompt=h\xe9\u2603"], 2, "'\xe9' (U+00E9) at position 1, '\u2603' (U+2603) at position 2"),
+        (["--prompt="], 2, "--prompt is empty"),
+        (["--temperature=-1"], 2, "temperature=-1.0"),
+        (["--temperature=nan"], 2, "'nan' is not a number"),
+        (["--top-k=-1"], 2, "top_k=-1"),
+        (["--top-p=0"], 2, "top_p=0.0"),
+        (["--top-p=2"], 2, "top_p=2.0"),
+        (["-n", "0"], 2, "--num-samples 0"),
+        (["--max-new-tokens=-1"], 2, "max_new_tokens=-1"),
+        (["--seed=-1"], 2, "seed=-1"),
+        (["--start=x"], 2, "here it is --prompt"),
+        (["more"], 2, "unexpected argument 'more'"),
+    ],
+)
+def test_bad_request_for_a_sample_is_one_line(capsys, trained, words, code, message):
+    assert message in gpt(capsys, "sample", trained, *words, code=code)[1]
+
+
+def test_sampling_needs_a_run_and_a_tokenizer(capsys):
+    assert "there is no run" in gpt(capsys, "sample", code=1)[1]
+    from gpt import GPT, GPTConfig, Settings
+    from gpt import train as train_model
+    from gpt.data import TextData
+
+    model = GPT(GPTConfig(vocab_size=3, block_size=4, n_layer=1, n_head=1, n_embd=4))
+    train_model(model, TextData([0, 1, 2] * 9, vocab_size=3, block_size=4), Settings(max_steps=1), out="run")
+    assert "no tokenizer" in gpt(capsys, "sample", "run", code=1)[1]
+    assert "not read from files" in gpt(capsys, "eval", "run", code=1)[1]
+
+
+def test_terminal_is_safe_from_what_is_sampled(capsys, monkeypatch):
+    Path("escape.txt").write_text("\x1b[31m\x07" * 40, encoding="utf-8")
+    out, _ = train(capsys, "--data", "escape.txt", "--max-steps=1", "--out=run")
+    assert "\x1b" not in out
+    words = ["sample", "run", "--prompt=\x1b[", "--max-new-tokens=20"]
+    assert "\x1b[" in gpt(capsys, *words)[0]  # into a file or a pipe as it is
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    shown, _ = gpt(capsys, *words)
+    assert "\x1b" not in shown
+    assert shown.startswith("\\x1b[")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "gbk"])
+def test_console_that_cannot_show_a_character(capsys, encoding):
+    Path("wide.txt").write_text("中é\u2603" * 40, encoding="utf-8")
+    train(capsys, "--data", "wide.txt", "--max-steps=1", "--out=run")
+    words = ["sample", "run", "--prompt=中é\u2603", "--max-new-tokens=0"]
+    with process(*words, PYTHONIOENCODING=encoding, PYTHONUTF8="1") as child:
+        out, err = child.communicate(timeout=60)
+    assert (child.returncode, err) == (0, b"")
+    assert out.strip() == "中é\u2603".encode(encoding, "backslashreplace")
+
+
+# --- eval and info ---
+
+
+def test_eval_repeats_the_loss_of_training(capsys, trained):
+    out, _ = gpt(capsys, "eval", trained)
+    last = json.loads(Path(trained, "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+    assert re.search(rf"^validation loss +{last['val_loss']:.4f} nats per token, ", out, re.MULTILINE)
+    assert "bigram" in out
+    assert gpt(capsys, "eval", f"{trained}/best.safetensors")[0].startswith("source")
+
+
+def test_eval_on_another_text_in_the_same_letters(capsys, trained):
+    Path("other.txt").write_text("would a woodchuck chuck wood? " * 20, encoding="utf-8")  # fewer letters, other ids
+    out, _ = gpt(capsys, "eval", trained, "--data", "other.txt")
+    assert float(re.search(r"validation loss +(\S+)", out)[1]) < 2.9
+    Path("other.txt").write_text("\xe9" + TEXT, encoding="utf-8")
+    assert "outside the vocabulary" in gpt(capsys, "eval", trained, "--data", "other.txt", code=1)[1]
+
+
+def test_eval_without_validation_data(capsys, trained):
+    Path("short.txt").write_text("how much w", encoding="utf-8")
+    assert "too short to validate on" in gpt(capsys, "eval", trained, "--data", "short.txt", code=1)[1]
+
+
+def test_info_is_json(capsys, trained):
+    out, _ = gpt(capsys, "info", trained)
+    manifest = json.loads(out)
+    assert manifest["step"] == 60
+    assert manifest["config"]["n_embd"] == 8
+    assert manifest["file"].endswith("checkpoint.safetensors")
+    assert out.count("\n") < 20
+
+
+# --- processes ---
+
+
+def test_module_runs():
+    child = subprocess.run(
+        [sys.executable, "-m", "gpt", "info"], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60,
+    )  # fmt: skip
+    assert (child.returncode, child.stdout) == (1, "")
+    assert child.stderr.startswith("python -m gpt info: there is no run under runs")
+
+
+@run_of_signals
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_finishes_the_step_and_saves(capsys, number, code):
+    words = [*SMALL, "--data", "wood.txt", "--max-steps=100000", "--dropout=0.1", "--save-interval=0", "--out=run"]
+    with process("train", *words, "--log-json") as child:
+        for _ in range(5):
+            child.stdout.readline()
+        child.send_signal(number)
+        out, err = child.communicate(timeout=60)
+    assert child.returncode == code
+    assert b"Traceback" not in err
+    assert b"go on with --resume --out run" in err
+    step = json.loads(out.splitlines()[-1])["step"]
+    assert load_checkpoint("run/checkpoint.safetensors")[1]["step"] == step
+    assert not list(Path("run").glob("*.tmp"))
+    out, _ = gpt(capsys, "train", "--resume", "--out=run", f"--stop-at={step + 2}")
+    assert f"{step + 2} (ended by stop_at={step + 2})" in out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no broken pipes")
+def test_reader_that_leaves_is_no_traceback(trained):
+    with process("sample", trained, "--max-new-tokens=20", "--seed=1") as child:
+        child.stdout.close()
+        assert child.stderr.read() == b""
+        assert child.wait(60) == 1
