@@ -31,10 +31,6 @@ class Data(Protocol):
         """Where the data are from, for people."""
 
     @property
-    def recipe(self) -> dict[str, Any]:
-        """Where the data are from, for `open_data`; JSON-safe."""
-
-    @property
     def vocab_size(self) -> int:
         """Number of token ids V."""
 
@@ -91,8 +87,6 @@ class TextData:
         Where the tokens are from, for messages.
     tokenizer : Tokenizer, optional
         That made the tokens.
-    recipe : dict, optional
-        How `open_data` can make these data again; empty where it cannot.
 
     Attributes
     ----------
@@ -128,9 +122,8 @@ class TextData:
         seed: int = 0,
         source: str = "tokens",
         tokenizer: Tokenizer | None = None,
-        recipe: dict[str, Any] | None = None,
     ) -> None:
-        self.source, self.tokenizer, self.recipe = source, tokenizer, recipe or {}
+        self.source, self.tokenizer = source, tokenizer
         self.vocab_size = whole("vocab_size", vocab_size, 1)
         self.block_size = whole("block_size", block_size, 1)
         self.seed = whole("seed", seed, 0)
@@ -149,9 +142,8 @@ class TextData:
 
     @classmethod
     def from_text(
-        cls, text: str, *, block_size: int, seed: int = 0, source: str = "text", tokenizer: Tokenizer | None = None,
-        recipe: dict[str, Any] | None = None,
-    ) -> TextData:  # fmt: skip
+        cls, text: str, *, block_size: int, seed: int = 0, source: str = "text", tokenizer: Tokenizer | None = None
+    ) -> TextData:
         """Encode a text, by default with a `CharTokenizer` of its own characters; parameters as for the class."""
         if not text:
             raise DataError(f"{source} is empty; there is nothing to train on")
@@ -161,9 +153,7 @@ class TextData:
         except ValueError as error:
             raise DataError(f"{source}: {error}") from error
         size = tokenizer.vocab_size
-        return cls(
-            tokens, vocab_size=size, block_size=block_size, seed=seed, source=source, tokenizer=tokenizer, recipe=recipe
-        )
+        return cls(tokens, vocab_size=size, block_size=block_size, seed=seed, source=source, tokenizer=tokenizer)
 
     @classmethod
     def from_files(
@@ -295,7 +285,7 @@ def open_data(recipe: Mapping[str, Any], *, block_size: int, seed: int = 0, toke
     11
     """
     if "task" in recipe:
-        return TaskData.named(recipe["task"], seed=seed)
+        return TaskData.named(recipe["task"], seed=seed, length=recipe.get("length"), symbols=recipe.get("symbols"))
     if recipe.get("files"):
         return TextData.from_files(
             recipe["files"], recipe.get("encoding"), block_size=block_size, seed=seed, tokenizer=tokenizer
