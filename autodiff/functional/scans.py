@@ -107,7 +107,7 @@ def _(g: Array, a: Array, axis: int | None) -> Array:
     # does not depend on i. No factor is divided out again, so zeros need no care.
     if a.size == 0:
         return 0 * a
-    along = 0 if axis is None or not a.shape else axis
+    along = 0 if axis is None else axis
     x = np.reshape(a, g.shape)
     x, g = np.swapaxes(x, along, -1), np.swapaxes(g, along, -1)
     return np.reshape(np.swapaxes(_before(x) * _weighed(x, g), along, -1), a.shape)
