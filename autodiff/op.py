@@ -260,8 +260,7 @@ def _record(
             inputs = tuple([value if kept else None for value, kept in zip(values, plan.keep, strict=True)])
     if extra is not None or plan.values:
         extra = plan.op.select(plan, extra or {})
-    kept_out = out if plan.keep_out else None
-    return Node(plan, tuple(parents), inputs, kept_out, extra, settings, shape, dtype, scope, root)
+    return Node(plan, (*parents,), inputs, out if plan.keep_out else None, extra, settings, shape, dtype, scope, root)
 
 
 def _view_of(out: NDArray[Any], args: Sequence[Any]) -> tuple[NDArray[Any], Leaf | None]:

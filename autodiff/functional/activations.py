@@ -5,7 +5,8 @@ GELU and SiLU are both ``y = x phi(x)`` with a smooth step phi, so they share on
     dy/dx = phi(x) + x phi'(x)
 
 and differ in phi only: the logistic function for SiLU, the normal distribution function for GELU, and an approximation
-of that by tanh for GPT-2's GELU. The values of phi are saved for the backward pass.
+of that by tanh for GPT-2's GELU. The derivative is taken in the forward pass, while x and phi are in the cache, and is
+all that is saved: neither x nor phi outlives the call, and the backward pass is one product.
 """
 
 from __future__ import annotations
@@ -90,24 +91,17 @@ def _(x: Array) -> Array:
 # --- y = x phi(x) ---
 
 
-def _gated(x: Block, gate: Gate) -> tuple[Block, Block]:
-    """Compute y = x phi(x) and phi(x)."""
-    y, phi = np.empty_like(x), np.empty_like(x)
-    for x_, y_, phi_ in pieces(x, y, phi):
-        gate(x_, phi_)
-        np.multiply(x_, phi_, out=y_)
-    return y, phi
-
-
-def _gated_vjp(g: Array, x: Array, phi: Array, slope: Slope) -> Block:
-    """Compute g dy/dx = g (phi + x phi')."""
-    g, x, phi = aligned(g, x, phi)
-    dx: Block = np.empty_like(x)
-    for g_, x_, phi_, dx_ in pieces(g, x, phi, dx):
-        slope(x_, phi_, dx_)
-        dx_ += phi_
-        dx_ *= g_
-    return dx
+def _gated(x: Array, gate: Gate, slope: Slope) -> Array:
+    """Compute y = x phi, and save dy/dx = phi + x phi'."""
+    (x,) = aligned(x)
+    y, dydx = np.empty_like(x), np.empty_like(x)
+    for x_, y_, dydx_ in pieces(x, y, dydx):
+        gate(x_, y_)  # phi, until its last use
+        with np.errstate(invalid="ignore"):  # NaN at an infinite x, where perhaps no one asks for the derivative
+            slope(x_, y_, dydx_)
+        dydx_ += y_
+        y_ *= x_
+    return save(unboxed(y), dydx=unboxed(dydx))
 
 
 # --- SiLU: phi is the logistic function sigma(x) = 1 / (1 + exp(-x)) ---
@@ -157,15 +151,13 @@ def silu(x: Array) -> Array:
     >>> x.grad.round(4)
     array([0.0723, 0.5   , 1.0908])
     """
-    (x,) = aligned(x)
-    y, phi = _gated(x, _logistic)
-    return save(unboxed(y), phi=phi)
+    return _gated(x, _logistic, _logistic_slope)
 
 
 @silu.vjp("x")
-def _(g: Array, x: Array, phi: Array) -> Array:
+def _(g: Array, dydx: Array) -> Array:
     # d (x sigma) / dx = sigma + x sigma (1 - sigma)
-    return _gated_vjp(g, x, phi, _logistic_slope)
+    return g * dydx
 
 
 @silu.decomposition
@@ -213,30 +205,28 @@ def swiglu(u: Array, v: Array) -> Array:
     (array([1.5   , 0.5454]), array([0.    , 1.7616]))
     """
     u, v = aligned(u, v)
-    y, phi = np.empty_like(u), np.empty_like(u)
-    for u_, v_, y_, phi_ in pieces(u, v, y, phi):
-        _logistic(u_, phi_)
-        np.multiply(u_, phi_, out=y_)
-        y_ *= v_
-    return save(unboxed(y), phi=phi)
+    y, dydu, dydv = np.empty_like(u), np.empty_like(u), np.empty_like(u)
+    for u_, v_, y_, dydu_, dydv_ in pieces(u, v, y, dydu, dydv):
+        _logistic(u_, dydv_)  # sigma, until its last use
+        with np.errstate(invalid="ignore"):
+            _logistic_slope(u_, dydv_, dydu_)
+        dydu_ += dydv_
+        dydu_ *= v_
+        dydv_ *= u_
+        np.multiply(dydv_, v_, out=y_)
+    return save(unboxed(y), dydu=unboxed(dydu), dydv=unboxed(dydv))
 
 
-@swiglu.vjp("u", "v")
-def _(g: Array, u: Array, v: Array, phi: Array, needs: tuple[bool, ...]) -> tuple[Array, ...]:
-    # y = u sigma(u) v:   dy/du = v (sigma + u sigma (1 - sigma)),   dy/dv = u sigma
-    g, u, v, phi = aligned(g, u, v, phi)
-    du, dv = (np.empty_like(u) if needed else None for needed in needs)
-    # An argument that is not needed gets a piece of u in the place of its own, which nothing is written to.
-    for g_, u_, v_, phi_, du_, dv_ in pieces(g, u, v, phi, u if du is None else du, u if dv is None else dv):
-        if du is not None:
-            _logistic_slope(u_, phi_, du_)
-            du_ += phi_
-            du_ *= v_
-            du_ *= g_
-        if dv is not None:
-            np.multiply(u_, phi_, out=dv_)
-            dv_ *= g_
-    return du, dv
+@swiglu.vjp("u")
+def _(g: Array, dydu: Array) -> Array:
+    # y = u sigma(u) v, so dy/du = v (sigma + u sigma (1 - sigma))
+    return g * dydu
+
+
+@swiglu.vjp("v")
+def _(g: Array, dydv: Array) -> Array:
+    # dy/dv = u sigma(u)
+    return g * dydv
 
 
 @swiglu.decomposition
@@ -344,16 +334,13 @@ def gelu(x: Array, *, approximate: str = "tanh") -> Array:
     >>> x.grad.round(4)
     array([-0.083,  0.5  ,  1.083])
     """
-    gate, _ = _form(approximate)
-    (x,) = aligned(x)
-    y, phi = _gated(x, gate)
-    return save(unboxed(y), phi=phi)
+    return _gated(x, *_form(approximate))
 
 
 @gelu.vjp("x")
-def _(g: Array, x: Array, phi: Array, approximate: str) -> Array:
-    _, slope = _form(approximate)
-    return _gated_vjp(g, x, phi, slope)
+def _(g: Array, dydx: Array) -> Array:
+    # d (x phi) / dx = phi + x phi', with the slope phi' of the form that was asked for
+    return g * dydx
 
 
 @gelu.decomposition

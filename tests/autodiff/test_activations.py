@@ -187,6 +187,11 @@ def test_large_arguments_are_the_identity_or_nothing(f, large, dtype):
     np.testing.assert_array_equal(dx, [1, 0, 0 if f is F.relu else 0.5])
 
 
+@pytest.mark.parametrize("f", ONE)
+def test_infinity_is_passed_on_quietly(f):  # whatever the derivative is there
+    assert f(np.inf) == f(Tensor(np.inf, requires_grad=True)).item() == np.inf
+
+
 @pytest.mark.parametrize("f", ALL)
 def test_float32_stays_float32(f):
     arrays = [np.linspace(-1, 1, 3, dtype=np.float32)] * (2 if f is F.swiglu else 1)

@@ -200,6 +200,50 @@ def test_gradients_are_owned_writable_arrays():
     assert s.grad == 25.0
 
 
+def test_gradients_are_independent_also_where_rules_hand_on_what_they_were_given():
+    def same(x):
+        return x.copy()
+
+    def turned(x):
+        return x[::-1].copy()
+
+    def twice(x, y):
+        return 2 * x + 2 * y
+
+    def several(x):
+        return x.copy(), x.copy()
+
+    same, turned, twice, several = map(Op, (same, turned, twice, several))
+    same.vjp("x")(lambda g: g)
+    turned.vjp("x")(lambda g: g[::-1])
+    twice.vjp("x", "y")(lambda g: (2 * g,) * 2)  # one array for both
+    several.vjp("x")(lambda g: g[0])  # the cotangent of one output
+    leaves = [leaf([1.0, 2.0]) for _ in range(7)]
+    a, b, c, d, e, f, h = leaves
+    total = 1.0 * (same(a) + same(b) + turned(c) + twice(d, e) + several(f)[0] + several(h)[0])
+    total.retain_grad()
+    seed = np.array([1.0, 3.0])
+    total.backward(seed)
+    gradients = [t.grad for t in (*leaves, total)]
+    for i, one in enumerate(gradients):
+        assert not any(np.shares_memory(one, other) for other in (seed, *gradients[:i]))
+    expected = [[1, 3], [1, 3], [3, 1], [2, 6], [2, 6], [1, 3], [1, 3], [1, 3]]
+    np.testing.assert_array_equal(gradients, expected)
+
+
+def test_a_gradient_that_a_rule_made_is_kept_without_a_copy():
+    made = []
+
+    def double(x):
+        return 2 * x
+
+    op = Op(double)
+    op.vjp("x")(lambda g: made.append(2 * g) or made[-1])
+    x = leaf([1.0, 2.0])
+    op(x).backward([1.0, 1.0])
+    assert x.grad is made[0]
+
+
 def test_accumulating_does_not_change_a_sibling():
     x, y = leaf([1.0, 1.0]), leaf([1.0, 1.0])
     z = x + y
