@@ -26,6 +26,7 @@ from gpt.checkpoint import CheckpointError
 from gpt.config import BATCH_SIZES, PRESETS, GPTConfig
 from gpt.console import catch_signals, note, printable, show_progress
 from gpt.data import Data, DataError, TaskData, TextData, open_data
+from gpt.defaults import MODEL, PRESET_SETTINGS, TASK_MODEL, TASK_SETTINGS
 from gpt.machine import one_blas_thread
 from gpt.model import GPT
 from gpt.options import Parser, add_common, add_config, add_data, add_run, add_sampling, add_settings, parse
@@ -37,12 +38,6 @@ from gpt.train import Result, train
 from gpt.trainer import NonFiniteError, check_architecture, check_data, evaluate, exact_match
 
 __all__ = ["main"]
-
-DEFAULT = {"n_layer": 2, "n_head": 4, "n_embd": 96}
-"""The model of a run that names none: small enough to learn in a minute."""
-
-TASK_SETTINGS = {"batch_size": 64}
-"""What is better for a task: its sequences are short."""
 
 FAILURES = (DataError, RunError, CheckpointError, NonFiniteError, OSError, MemoryError)
 """What can be wrong with files, data, runs and the machine; everything else wrong is the call itself."""
@@ -175,21 +170,28 @@ def _fields(given: argparse.Namespace, saved: State | None) -> dict[str, Any]:
     if saved is not None:
         check_architecture(saved.manifest["config"], fields)
         return {**saved.manifest["config"], **fields}
-    return fields if given.preset is not None else {**DEFAULT, **fields}
+    if given.preset is not None:
+        return fields
+    default = dict(TASK_MODEL if given.task else MODEL)
+    if "n_embd" in fields:
+        default.pop("d_ff", None)  # it goes with the width
+    return {**default, **fields}
 
 
 def _settings(given: argparse.Namespace, saved: State | None) -> Settings:
     """Gather the settings: flags win over those of the run to resume, these over the defaults for model and task."""
     chosen = _given(given, Settings)
     if saved is None:
-        base: dict[str, Any] = dict(TASK_SETTINGS) if given.task else {}
+        base: dict[str, Any] = dict(PRESET_SETTINGS) if given.preset else {}
         if given.preset in BATCH_SIZES:
             base["batch_size"] = BATCH_SIZES[given.preset]
+        if given.task:
+            base |= TASK_SETTINGS
         return Settings(**{**base, **chosen})
     before = saved.settings()
     base = {**dataclasses.asdict(before), "stop_at": None, "minutes": None}  # these hold for one call
-    if "lr" in chosen:
-        base["min_lr"] = None
+    if chosen.get("lr", before.lr) != before.lr:
+        base["min_lr"] = None  # it goes with lr
     settings = Settings(**{**base, **chosen})
     for name, value in dataclasses.asdict(settings).items():
         if name not in ("stop_at", "minutes") and value != getattr(before, name):
@@ -229,7 +231,7 @@ def _introduce(model: GPT, data: Data, settings: Settings, baselines: Mapping[st
     facts["model"] = f"{c.n_layer} layers, {c.n_head} heads, width {c.n_embd}, {c.norm}, {c.pos}, {c.mlp}"
     facts["parameters"] = c.parameter_count()
     windows = settings.batch_size * settings.accumulate
-    facts["steps"] = f"{settings.max_steps:,} of {windows} windows, seed {settings.seed}"
+    facts["steps"] = f"{settings.max_steps:,} of {windows} windows, lr {settings.lr:g}, seed {settings.seed}"
     compared = ", ".join(f"{_called(name)} {value:.4f}" for name, value in baselines.items())
     facts["baselines"] = f"{compared} nats per token"
     _show(facts, file)

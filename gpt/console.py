@@ -118,11 +118,11 @@ def show_progress(first: int, last: int, *, log_json: bool = False) -> Iterator[
         yield _Lines(first, last)
         return
     with bar:
-        shown: dict[str, str] = {}
+        newest: dict[str, Any] = {}
 
         def watch(record: dict[str, Any]) -> None:
-            shown.update(_scores(record, 3))
-            bar.set_postfix(shown, refresh=False)
+            newest.update(record)  # a validation stays in view until the next
+            bar.set_postfix(_scores(newest, 3), refresh=False)
             bar.update(record["step"] - bar.n)
 
         yield watch

@@ -13,11 +13,13 @@ import math
 import sys
 import tomllib
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from gpt.config import CHOICES, PRESETS, GPTConfig
+from gpt.console import printable
+from gpt.defaults import MODEL, PRESET_SETTINGS, TASK_SETTINGS
 from gpt.settings import Settings
 from gpt.tasks import TASKS
 
@@ -57,7 +59,7 @@ HELP = {
     "n_head": "attention heads",
     "n_kv_head": "key/value heads, if fewer (grouped-query attention)",
     "n_embd": "width of the residual stream",
-    "d_ff": "hidden width of the MLP; default: 4 n_embd",
+    "d_ff": "hidden width of the MLP; 4 n_embd where that is given",
     "norm": "normalisation",
     "norm_eps": "added inside the norm's root",
     "norm_gain": "norms have learned gains",
@@ -84,7 +86,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong, and where help is."""
-        self.exit(2, f"{self.prog}: {self.where}{message} (help: {self.prog} --help)\n")
+        self.exit(2, printable(f"{self.prog}: {self.where}{message} (help: {self.prog} --help)") + "\n")
 
     def unknown(self, word: str) -> NoReturn:
         """Answer what is no option of this command with the one that is probably meant."""
@@ -126,7 +128,7 @@ def _dashed(word: str) -> str:
 def _flags(path: Path, command: Parser) -> Iterator[str]:
     """Read a TOML file as flags; tables in it only group them."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         command.error(f"cannot be read: {error.strerror or error}")
     except ValueError as error:  # of the encoding or of TOML
@@ -174,16 +176,21 @@ def add_data(command: argparse.ArgumentParser, default: str) -> None:
 
 def add_config(command: argparse.ArgumentParser) -> None:
     """Add every field of the model's config."""
-    group = command.add_argument_group("model")
+    group = command.add_argument_group("model", "Defaults are those of a text; a preset and a task have others.")
     group.add_argument("--preset", choices=list(PRESETS), help="a named model, which the flags below change")
     group.add_argument("--config", metavar="FILE.toml", type=Path, help="more flags, a line `name = value` each")
     group.add_argument("--tokenizer", choices=["char"], help="what a token of a text is (default: char, a character)")
-    _add_fields(group, GPTConfig)
+    _add_fields(group, GPTConfig, MODEL)
 
 
 def add_settings(command: argparse.ArgumentParser) -> None:
     """Add every field of the training settings."""
-    _add_fields(command.add_argument_group("training"), Settings)
+    others = f"A task has {_listed(TASK_SETTINGS)}; a preset has {_listed(PRESET_SETTINGS)}."
+    _add_fields(command.add_argument_group("training", others), Settings, {})
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def add_sampling(command: argparse.ArgumentParser) -> None:
@@ -198,14 +205,14 @@ def add_sampling(command: argparse.ArgumentParser) -> None:
     add("--seed", type=_whole, metavar="N", help="of the choices (default: another one each time)")
 
 
-def _add_fields(group: argparse._ArgumentGroup, of: type[Any]) -> None:
+def _add_fields(group: argparse._ArgumentGroup, of: type[Any], defaults: Mapping[str, Any]) -> None:
     """Make a flag of each field of a dataclass; an absent flag is None, so that presets and files can fill it."""
     hints = typing.get_type_hints(of)
     for field in dataclasses.fields(of):
         name, kind = field.name.replace("_", "-"), hints[field.name]
         flag = f"--{name}"
-        default = "" if field.default in (None, dataclasses.MISSING) else f" (default: {field.default})"
-        text = HELP[field.name] + default
+        default = defaults.get(field.name, field.default)
+        text = HELP[field.name] + ("" if default in (None, dataclasses.MISSING) else f" (default: {default})")
         if kind is bool:
             group.add_argument(flag, type=_switch, nargs="?", const=True, metavar="true|false", help=text)
             group.add_argument(f"--no-{name}", dest=field.name, action="store_const", const=False, help="the opposite")

@@ -65,7 +65,7 @@ class Settings:
     """
 
     max_steps: int = 1500
-    batch_size: int = 16
+    batch_size: int = 12
     accumulate: int = 1
     lr: float = 3e-3
     min_lr: float = cast(float, None)  # typed as what it is once constructed: None is resolved below

@@ -2,6 +2,8 @@
 
 import builtins
 import errno
+import importlib
+import itertools
 import json
 import os
 import re
@@ -15,7 +17,10 @@ import pytest
 
 from gpt.__main__ import main
 from gpt.checkpoint import load_checkpoint
+from gpt.run import Run
+from gpt.trainer import Trainer
 
+TRAIN = importlib.import_module("gpt.train")  # the attribute `gpt.train` is the function
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = "how much wood would a woodchuck chuck if a woodchuck could chuck wood? as much as it could.\n" * 8
 SMALL = ["--n-layer=1", "--n-head=2", "--n-embd=8", "--block-size=8", "--batch-size=4", "--lr=0.01"]
@@ -119,9 +124,22 @@ def test_precedence_of_flags_file_preset_and_default(capsys):
     assert config["vocab_size"] == saved["data"]["vocab_size"] != 65
 
 
-def test_preset_brings_its_batch_size(capsys):
-    gpt(capsys, "train", "--data", "wood.txt", "--preset=tiny", "--max-steps=1", "--out=run")
-    assert json.loads(Path("run/config.json").read_text(encoding="utf-8"))["settings"]["batch_size"] == 16
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], {"pos": "rope", "n_layer": 2, "n_embd": 64, "d_ff": 192, "batch_size": 12, "lr": 3e-3}),
+        (["--n-embd=32"], {"pos": "rope", "n_layer": 2, "n_embd": 32, "d_ff": 128}),
+        (["--preset=tiny"], {"pos": "learned", "n_layer": 1, "block_size": 16, "batch_size": 16, "lr": 1e-3}),
+        (["--task=copy"], {"pos": "learned", "n_layer": 3, "n_embd": 48, "block_size": 11, "batch_size": 64}),
+        (["--task=copy", "--preset=tiny"], {"n_layer": 1, "block_size": 11, "batch_size": 64, "min_lr": 2e-4}),
+    ],
+)
+def test_defaults_suit_what_is_trained(capsys, words, expected):
+    data = [] if "--task=copy" in words else ["--data", "wood.txt"]
+    gpt(capsys, "train", *data, *words, "--max-steps=1", "--out=run")
+    saved = json.loads(Path("run/config.json").read_text(encoding="utf-8"))
+    found = {**saved["config"], **saved["settings"]}
+    assert {name: found[name] for name in expected} == expected
 
 
 def test_json_lines_alone_on_standard_output(capsys):
@@ -195,6 +213,12 @@ def test_newest_run_is_resumed_with_changes_named(capsys):
     assert "note: max_steps changes from 4 to 3" in err
 
 
+def test_lowest_rate_that_was_chosen_stays(capsys):
+    train(capsys, "--max-steps=2", "--stop-at=1", "--min-lr=0.002", "--out=run")
+    _, err = gpt(capsys, "train", "--resume", "--out=run", "--lr=0.01")
+    assert "changes" not in err
+
+
 def test_same_command_with_resume_goes_on(capsys):
     words = ["--max-steps=4", "--out=run", "--preset=tiny", "--dropout=0.1"]
     train(capsys, *words, "--stop-at=2")
@@ -208,7 +232,7 @@ def test_same_command_with_resume_goes_on(capsys):
     [
         (["--n-layer=2", "--n-embd=16"], "(n_layer=1 in the run, 2 now; n_embd=8 in the run, 16 now)"),
         (["--block-size=16"], "block_size=8 in the run, 16 now"),
-        (["--preset=toy"], "norm='layernorm' in the run, 'rmsnorm' now"),
+        (["--preset=toy"], "tied=True in the run, False now"),
         (["--vocab-size=9"], "in the run, 9 now"),
         (["--data", "other.txt"], "trained on other data (wood.txt) than other.txt"),
         (["--data", "strange.txt"], "strange.txt: characters outside the vocabulary: '\\xe9' (U+00E9) at position 4"),
@@ -515,6 +539,26 @@ def test_module_runs():
     )  # fmt: skip
     assert (child.returncode, child.stdout) == (1, "")
     assert child.stderr.startswith("python -m gpt info: there is no run under runs")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("where", ["step", "evaluate", "save"])
+def test_signal_at_any_time_leaves_a_run_to_go_on_with(capsys, monkeypatch, where, number, code):
+    places = {"step": (Trainer, "step"), "evaluate": (TRAIN, "evaluate"), "save": (Run, "append")}
+    owner, name = places[where]
+    inner, calls = getattr(owner, name), itertools.count(1)
+
+    def interrupted(*arguments, **settings):
+        if next(calls) == 2:
+            signal.raise_signal(number)
+        return inner(*arguments, **settings)
+
+    monkeypatch.setattr(owner, name, interrupted)
+    out, err = train(capsys, "--max-steps=100", "--eval-interval=1", "--eval-batches=1", "--out=run", code=code)
+    assert "--- sample ---" not in out
+    step = load_checkpoint("run/checkpoint.safetensors")[1]["step"]
+    assert step in {2, 3}
+    assert f"note: signal {signal.Signals(number).name}; step {step} is saved, go on with --resume --out run" in err
 
 
 @run_of_signals

@@ -73,6 +73,7 @@ def test_dashes_and_underscores_are_the_same():
         ("--nothing-like-it", "unknown option --nothing-like-it (help: gpt train --help)"),
         ("--n-lay=2", "did you mean --n-layer?"),  # no abbreviations: a new flag could change what they mean
         ("stray", "unexpected argument 'stray'"),
+        ("--\x1b[31m", "unknown option --\\x1b[31m"),
     ],
 )
 def test_unknown_name_is_answered_with_ours(capsys, word, hint):
@@ -135,7 +136,7 @@ def test_command_is_needed(capsys):
 def test_file_holds_flags(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text(
-        'preset = "classic"\nlr = 1\ndata = ["a b.txt", "c.txt"]\n[model]\nn_layer = 3\nbias = false\n'
+        '\ufeffpreset = "classic"\nlr = 1\ndata = ["a b.txt", "c.txt"]\n[model]\nn_layer = 3\nbias = false\n'
         '[training]\nmax-steps = 7\nmin_lr = 1e-5\n',
         encoding="utf-8",
     )  # fmt: skip

@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -57,19 +58,33 @@ def test_folder_below_a_file_is_refused(tmp_path):
         Run.create(tmp_path / "file")
 
 
-def test_forbidden_folder_is_refused(tmp_path, monkeypatch):
-    def forbidden(self, *arguments, **settings):
-        raise PermissionError(13, "Permission denied", str(self))
+@pytest.mark.parametrize("which", ["run", "above"])
+def test_forbidden_folder_is_refused(tmp_path, monkeypatch, which):
+    mkdir = Path.mkdir
 
-    monkeypatch.setattr("pathlib.Path.mkdir", forbidden)
-    with pytest.raises(RunError, match=r"run cannot be made: Permission denied"):
-        Run.create(tmp_path / "run")
+    def forbidden(self, *arguments, **settings):
+        if self.name == which:
+            raise PermissionError(13, "Permission denied", str(self))
+        mkdir(self, *arguments, **settings)
+
+    monkeypatch.setattr(Path, "mkdir", forbidden)
+    with pytest.raises(RunError, match=r"run cannot be made: Permission denied; choose another --out"):
+        Run.create(tmp_path / "above" / "run")
 
 
 def test_default_folders_are_numbered(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     today = datetime.date.today().isoformat()
     assert [Run.create().path.name for _ in range(3)] == [f"{today}-1", f"{today}-2", f"{today}-3"]
+
+
+def test_default_folders_run_out(tmp_path, monkeypatch):
+    def exists(path):
+        raise FileExistsError
+
+    monkeypatch.setattr(Run, "_make", exists)
+    with pytest.raises(RunError, match="is full of today's runs; name a folder with --out"):
+        Run.create()
 
 
 # --- finding ---
