@@ -26,7 +26,8 @@ class Tensor(ArrayMethods):
     Parameters
     ----------
     data : array_like
-        Numbers of any shape. Copied; `as_tensor` shares instead.
+        Numbers of any shape. Copied; `as_tensor` shares instead. Of a tensor that requires a gradient, take
+        ``x.data`` or ``x.detach()``.
     requires_grad : bool
         Whether to record what is computed from it, so that ``backward`` can fill ``grad``. Floating data only.
     name : str, optional
@@ -56,7 +57,7 @@ class Tensor(ArrayMethods):
         raise TypeError("a Tensor cannot be subclassed: hold one as an attribute instead")
 
     def __init__(self, data: ArrayLike, requires_grad: bool = False, name: str | None = None) -> None:
-        array = _numeric(np.array(to_array(data)))
+        array = _numeric(np.array(data._leave("Tensor()") if type(data) is Tensor else data))
         self._data = array if array.ndim else array[()]
         self._grad = None
         self.name = name
@@ -135,7 +136,7 @@ class Tensor(ArrayMethods):
     def vertex(self) -> Vertex:
         """Return this tensor's place in the graph; a constant is given one."""
         if self.node is None:
-            self.node = Leaf(self.shape, self.dtype, False)
+            self.node = Leaf(self.shape, self.dtype, False, weakref.ref(self))
         return self.node
 
     def retain_grad(self) -> None:
@@ -218,7 +219,7 @@ class Tensor(ArrayMethods):
         if self.requires_grad or (type(value) is Tensor and value.requires_grad):
             raise TypeError(
                 "item assignment into a recorded tensor, or of one, would lose the gradient: write "
-                "y = F.set_at(x, index, value) or np.where(mask, value, x); for a leaf's values, x.data[index] = value"
+                "y = F.set_at(x, index, value) or np.where(mask, value, x); to set a leaf's values, assign to x.data"
             )
         self.data[to_index(index)] = to_array(value)
         self.stamp()
@@ -285,7 +286,7 @@ def start(output: Tensor, cotangent: ArrayLike | Tensor | None) -> tuple[Vertex,
         if output.size != 1:
             raise ValueError(
                 f"backward from a tensor of shape {output.shape} needs a cotangent of that shape; reduce it to a "
-                f"scalar, x.sum().backward(), or pass one, x.backward(np.ones({output.shape}))"
+                f"scalar, such as x.sum(), or pass a cotangent, such as np.ones({output.shape})"
             )
         return output.node, np.ones(output.shape, output.dtype)[()]
     if type(cotangent) is Tensor and cotangent.requires_grad:

@@ -55,6 +55,8 @@ def draw_dot(root: Tensor) -> graphviz.Digraph:
     digraph {
     ...x...data 3...grad 6...
     """
+    if type(root) is not Tensor:
+        raise TypeError(f"draw_dot draws the graph of one tensor, not of a {type(root).__name__}")
     try:
         import graphviz
     except ImportError as error:
@@ -74,9 +76,14 @@ def draw_dot(root: Tensor) -> graphviz.Digraph:
         picture.node(name, _text(*_facts(vertex.shape, vertex.dtype, values, tensor)), **style)
     for i, node in enumerate(nodes):
         picture.node(f"op{i}", _text(*filter(None, (node.op.name, node.scope))), **_OP)
-        for j, parent in enumerate(node.parents):
+        for j, (parent, value) in enumerate(_arguments(node)):
+            label = _text(node.op.argument_name(j))
             if parent is not None:
-                picture.edge(names[parent], f"op{i}", label=_text(node.op.argument_name(j)))
+                picture.edge(names[parent], f"op{i}", label=label)
+            elif value is not None:  # a number or plain array that a rule has saved
+                array, constant = np.asarray(value), f"constant{i}_{j}"
+                picture.node(constant, _text(*_facts(array.shape, array.dtype, array, None)), **_CONSTANT)
+                picture.edge(constant, f"op{i}", label=label)
         picture.edge(f"op{i}", names[node])
     return picture
 
@@ -92,10 +99,7 @@ def _collect(root: Tensor) -> tuple[list[Node], list[Leaf], dict[Vertex, Any]]:
             continue
         if vertex.out is not None:
             data[vertex] = vertex.out
-        saved = vertex.inputs
-        if saved is None or saved is RELEASED:
-            saved = (None,) * len(vertex.parents)
-        for parent, value in zip(vertex.parents, saved, strict=True):
+        for parent, value in _arguments(vertex):
             if parent is None:
                 continue
             if value is not None:
@@ -105,6 +109,14 @@ def _collect(root: Tensor) -> tuple[list[Node], list[Leaf], dict[Vertex, Any]]:
                 stack.append(parent)
     ordered = sorted(seen, key=lambda vertex: vertex.number)
     return [v for v in ordered if type(v) is Node], [v for v in ordered if type(v) is Leaf], data
+
+
+def _arguments(node: Node) -> list[tuple[Vertex | None, Any]]:
+    """Pair each argument's vertex with its data, where a rule has them saved."""
+    saved = node.inputs
+    if saved is None or saved is RELEASED:
+        saved = (None,) * len(node.parents)
+    return list(zip(node.parents, saved, strict=True))
 
 
 def _facts(shape: Any, dtype: Any, data: Any, tensor: Tensor | None) -> list[str]:

@@ -71,6 +71,15 @@ def test_only_real_numbers(data, match):
         ad.as_tensor(data)
 
 
+def test_a_tensor_of_a_recorded_tensor_is_refused():
+    x = leaf([1.0])
+    for t in (x, x * 2.0):
+        with pytest.raises(TypeError, match=r"Tensor\(\) of a tensor that requires a gradient would lose"):
+            Tensor(t)
+    assert Tensor(x.detach()).tolist() == [1.0]
+    assert Tensor(Tensor(2.0)).item() == 2.0
+
+
 def test_a_list_of_recorded_tensors_is_refused():
     x = leaf(1.0)
     with pytest.raises(TypeError, match=r"F\.stack"):

@@ -60,6 +60,18 @@ def test_constants_have_no_gradient_line():
     assert labels(viz.draw_dot(c)) == {"value0": "c\ndata 2\nshape () float64"}
 
 
+def test_numbers_are_drawn_where_a_rule_has_saved_them():
+    picture = viz.draw_dot(Tensor(3.0, requires_grad=True) * 0.5)
+    assert labels(picture)["constant0_1"].startswith("data 0.5\n")
+    assert ("constant0_1", "op0", "x2") in edges(picture)
+
+
+@pytest.mark.parametrize("root", [3, [Tensor(1.0)], np.ones(2)])
+def test_only_a_tensor_is_drawn(root):
+    with pytest.raises(TypeError, match="graph of one tensor, not of a"):
+        viz.draw_dot(root)
+
+
 def test_a_leaf_alone_is_one_box():
     picture = viz.draw_dot(Tensor(2.0, requires_grad=True))
     assert list(labels(picture)) == ["value0"]
