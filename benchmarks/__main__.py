@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import itertools
 import json
 import platform
@@ -100,6 +101,9 @@ def main() -> int:
     unknown = [name for name in peers if name not in STEPPERS or name == "autodiff"]
     if unknown:
         commands.error(f"--peers: unknown {unknown[0]!r}; choose from {', '.join(set(STEPPERS) - {'autodiff'})}")
+    missing = [name for name in peers if importlib.util.find_spec(name) is None]
+    if missing:
+        commands.error(f"--peers: {missing[0]} is not installed; install it, or leave it out (--peers '' times ours alone)")
     for name in ("threads", "rounds", "steps"):
         if getattr(given, name) < 1:
             commands.error(f"--{name} must be at least 1")
