@@ -137,7 +137,8 @@ def scaled_dot_product_attention(
            [2.339523, 3.339523]])
     """
     group = _check(q, k, v, mask)
-    scores = np.matmul(_shared(k, group), _grouped(q * _scale(q, scale), group).mT)  # (..., Hkv, group, Tk, Tq)
+    scaled = np.multiply(q.mT, _scale(q, scale), order="C")  # turned in passing; the product is faster so
+    scores = np.matmul(_shared(k, group), _grouped(scaled, group))  # (..., Hkv, group, Tk, Tq)
     scores = scores.reshape(*q.shape[:-2], k.shape[-2], q.shape[-2])
     weights = _softmax_over_keys(_masked(scores, mask, causal))
     keep = draw_kept(weights.mT.shape, dropout, rng)
@@ -150,31 +151,27 @@ def scaled_dot_product_attention(
 
 @scaled_dot_product_attention.vjp("v")
 def _(g: Array, weights: Array, keep: Array, group: int, dropout: float) -> Array:
-    # dV = P^T dO; heads that shared their values add up
-    product = np.matmul(_grouped(_drop(weights, keep, dropout), group), _grouped(g, group))
-    return product if group == 1 else product.sum(axis=-3)
+    return _to_shared(_drop(weights, keep, dropout), g, group)  # dV = P^T dO
 
 
 @scaled_dot_product_attention.vjp("q", "k", "mask")
 def _(
-    g: Array, q: Array, k: Array, v: Array, weights: Array, keep: Array, group: int, mask_shape: tuple[int, ...],
-    scale: float | None, dropout: float, needs: tuple[bool, ...],
+    g: Array, q: Array, k: Array, v: Array, out: Array, weights: Array, keep: Array, group: int,
+    mask_shape: tuple[int, ...], scale: float | None, dropout: float, needs: tuple[bool, ...],
 ) -> tuple[Array, ...]:  # fmt: skip
     factor = _scale(q, scale)
-    # dP = dO V^T, where weights were kept; dS = P * (dP - rowsum(dP * P)); all transposed, so rows sum over axis -2
-    ds = np.matmul(_shared(v, group), _grouped(g, group).mT).reshape(weights.shape)
+    # dP = dO V^T, where weights were kept; dS = P * (dP - rowsum(dO * O)); scores are transposed, keys before queries
+    ds = np.matmul(_shared(v, group), _grouped(np.ascontiguousarray(g.mT), group)).reshape(weights.shape)
     ds = _drop(ds, keep, dropout)
-    ds -= np.einsum("...kq,...kq->...q", ds, weights)[..., None, :]
+    ds -= np.einsum("...qc,...qc->...q", g, out)[..., None, :]
     ds *= weights
-    by_group = _grouped(ds, group)
     dq = dk = dm = None
     if needs[0]:  # dQ = s dS K
         dq = np.empty_like(q, ds.dtype)
-        np.matmul(by_group.mT, _shared(k, group), out=_grouped(dq, group))
+        np.matmul(_grouped(ds, group).mT, _shared(k, group), out=_grouped(dq, group))
         dq *= factor
-    if needs[1]:  # dK = s dS^T Q; heads that shared their keys add up
-        dk = np.matmul(by_group, _grouped(q, group))
-        dk = dk if group == 1 else dk.sum(axis=-3)
+    if needs[1]:  # dK = s dS^T Q
+        dk = _to_shared(ds, q, group)
         dk *= factor
     if needs[2]:  # dM = dS, summed over the axes along which the mask was broadcast
         dm = ds.mT.sum(axis=tuple(range(ds.ndim - len(mask_shape))))
@@ -258,6 +255,15 @@ def _grouped(x: Array, group: int) -> Array:
 
 def _shared(x: Array, group: int) -> Array:
     return x if group == 1 else x[..., None, :, :]
+
+
+def _to_shared(transposed: Array, x: Array, group: int) -> Array:
+    """Pull back to keys or values: a product, added up over the heads that share them; in memory, it lies as x does."""
+    shape = (*x.shape[:-3], *(side // group for side in x.shape[-3:-2]), transposed.shape[-2], x.shape[-1])
+    result = np.empty_like(x, np.result_type(transposed, x), shape=shape)
+    if group == 1:
+        return np.matmul(transposed, x, out=result)
+    return np.matmul(_grouped(transposed, group), _grouped(x, group)).sum(axis=-3, out=result)
 
 
 def _check(q: Array, k: Array, v: Array, mask: Array) -> int:
