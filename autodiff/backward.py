@@ -227,9 +227,7 @@ def _fit(contribution: Array, parent: Vertex, node: Node, i: int, g: Array) -> A
 
 def _may_sum(node: Node, shape: tuple[int, ...], to: tuple[int, ...], g: Array) -> bool:
     """Whether a result may be summed back: it has the output's axes, of which the op broadcasts these."""
-    if node.op.elementwise:
-        return shape == np.shape(g)
-    return node.op.batched and len(to) >= 2 and shape[-2:] == to[-2:]
+    return shape == np.shape(g) if node.op.elementwise else node.op.batched and len(to) >= 2 and shape[-2:] == to[-2:]
 
 
 def _sum_to(g: Array, shape: tuple[int, ...]) -> Array:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,13 +41,11 @@ _AS_THEY_ARE = frozenset({np.ndarray, float, int, bool, np.float64, np.float32, 
 """Argument types that a forward takes unconverted. Python's numbers stay what they are: weak in NumPy's promotion."""
 
 
-class Saved:
+class Saved(NamedTuple):
     """An output together with values of the forward for the rules."""
 
-    __slots__ = ("out", "values")
-
-    def __init__(self, out: Any, values: dict[str, Any]) -> None:
-        self.out, self.values = out, values
+    out: Any
+    values: dict[str, Any]
 
 
 def save(out: R, /, **values: Any) -> R:
@@ -104,6 +102,8 @@ class Op(Spec, Generic[P, R]):
         A rule for one argument returns its cotangent, one for several a tuple in their order; so does the rule of a
         variadic argument, with one entry for each array.
         """
+        if callable(arguments[0] if arguments else None):
+            raise TypeError(f"name the arguments of the rule: @{self.name}.vjp({self.signature.arguments[0]!r})")
 
         def register(rule: Rule) -> Rule:
             self.add_rule(arguments, rule)
@@ -250,11 +250,12 @@ def _record(
     extra: dict[str, Any] | None, settings: Mapping[str, Any], shape: Any, dtype: Any, scope: str, root: Leaf | None,
 ) -> Node:  # fmt: skip
     """Make the node of a call. It keeps what the rules that will run ask for, and nothing else."""
-    inputs: tuple[Any, ...] | None = None
-    if plan.keep is not None:
+    if None in parents:
         for i, arg in enumerate(args):
             if parents[i] is None and type(arg) is Tensor:
-                parents[i] = arg.vertex()  # of a constant, so that a later write to its data is noticed
+                parents[i] = arg.vertex()  # a constant: pictures show it, and a later write to its data is noticed
+    inputs: tuple[Any, ...] | None = None
+    if plan.keep is not None:
         inputs = tuple(values)
         if not plan.keep_all:
             inputs = tuple([value if kept else None for value, kept in zip(values, plan.keep, strict=True)])

@@ -103,7 +103,7 @@ def main() -> int:
         commands.error(f"--peers: unknown {unknown[0]!r}; choose from {', '.join(set(STEPPERS) - {'autodiff'})}")
     missing = [name for name in peers if importlib.util.find_spec(name) is None]
     if missing:
-        commands.error(f"--peers: {missing[0]} is not installed; install it, or leave it out (--peers '' times ours alone)")
+        commands.error(f"--peers: {missing[0]} is not installed; install it, or leave it out (--peers '' times ours)")
     for name in ("threads", "rounds", "steps"):
         if getattr(given, name) < 1:
             commands.error(f"--{name} must be at least 1")

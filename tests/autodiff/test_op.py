@@ -143,6 +143,11 @@ def test_rules_that_are_refused_at_once(names, rule, match):
         op(scaled).vjp(*names)(rule)
 
 
+def test_a_rule_needs_the_names_of_its_arguments():
+    with pytest.raises(TypeError, match=r"@scaled\.vjp\('x'\)"):
+        op(scaled).vjp(lambda g: g)
+
+
 def test_an_unknown_rule_parameter_fails_at_the_first_recorded_call():
     made = op(scaled)
     made.vjp("x")(lambda g, factr: g * factr)
