@@ -293,6 +293,10 @@ class ArrayMethods:
     def __contains__(self, value: Any) -> bool:
         return to_array(value) in np.asarray(self._data)
 
+    def __getattr__(self, name: str) -> Any:  # only called for what is not there
+        hint = f"; write F.{name}(t), as in autodiff.functional" if name in OPS else nearest(name, dir(type(self)))
+        raise AttributeError(f"a Tensor has no {name!r}{hint}", name=name, obj=self)
+
     # --- NumPy's protocols ---
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **settings: Any) -> Any:

@@ -461,6 +461,16 @@ def test_methods_functional_and_numpy_agree(method, function):
     np.testing.assert_allclose(results[0][0].data, function(data) if "flatten" not in str(function) else data.ravel())
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("tanh", r"F\.tanh\(t\)"), ("softmax", r"F\.softmax\(t\)"), ("shap", "'shape'"), ("zzz", "has no 'zzz'$")],
+)
+def test_a_missing_method_names_what_to_write(name, hint):
+    with pytest.raises(AttributeError, match=hint):
+        getattr(leaf([1.0]), name)
+    assert not hasattr(leaf([1.0]), name)
+
+
 def test_mT_needs_two_axes():
     with pytest.raises(ValueError, match="at least two axes"):
         leaf([1.0]).mT  # noqa: B018
