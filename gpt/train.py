@@ -114,7 +114,11 @@ def train(
         run.forget_after(trainer.done)
     else:
         run = Run.create(out)
-        run.save(CHECKPOINT, trainer.state())  # at once: it shows that the folder can be written, and how the run began
+        try:  # at once: it shows whether the folder can be written
+            run.save(CHECKPOINT, trainer.state())
+        except OSError:
+            run.path.rmdir()  # so that the same command can be given again
+            raise
     run.write_config(trainer.description())
     keep_freed_memory()
     with one_blas_thread():
