@@ -258,10 +258,12 @@ class GPT(nn.Module):
         Raises
         ------
         TypeError
-            If the tokens are not integers.
+            If the tokens are not integers, or targets are given.
         ValueError
             If there are none or too many, or an id is out of range.
         """
+        if cache is not None and not isinstance(cache, Cache):
+            raise TypeError("a GPT takes tokens only; the loss is F.cross_entropy(model(tokens), targets)")
         ids = np.asarray(tokens.data if isinstance(tokens, Tensor) else tokens)
         if ids.ndim == 1:
             return self.logits(self.hidden(ids[None], cache))[0]

@@ -525,3 +525,9 @@ def test_shorter_windows_are_the_beginnings_of_longer_ones(config, length):
     model = stir(GPT(config))
     tokens = tokens_for(model, rows=2)
     np.testing.assert_allclose(model(tokens[:, :length]).data, model(tokens).data[:, :length], rtol=1e-9, atol=1e-11)
+
+
+def test_targets_belong_to_the_loss_not_to_the_model():
+    model = GPT(preset("tiny"), rng=0)
+    with pytest.raises(TypeError, match=r"F\.cross_entropy\(model\(tokens\), targets\)"):
+        model([[1, 2]], np.array([[2, 3]]))
