@@ -98,7 +98,7 @@ def sweep(
                     and contribution.dtype is parent.dtype
                 ):
                     contribution = _fit(contribution, parent, node, i, g)
-                _add(table, owned, parent, contribution, None if rule.several else g)
+                _add(table, owned, parent, contribution)
                 if watch is not None:
                     watch(node, node.op.argument_name(i), contribution, table[parent])
         if not retain_graph:
@@ -142,14 +142,12 @@ def _order(roots: list[Vertex], targets: Collection[Vertex] | None) -> tuple[lis
     return [node for node in nodes if node in wanted], wanted
 
 
-def _add(table: dict[Vertex, Array], owned: set[Vertex], vertex: Vertex, contribution: Array, g: Array = None) -> None:
+def _add(table: dict[Vertex, Array], owned: set[Vertex], vertex: Vertex, contribution: Array) -> None:
     """Add a contribution to a vertex's cotangent, in place only where the table owns the sum."""
     before = table.get(vertex)
     if before is None:
         if type(vertex) is Leaf and type(contribution) is np.ndarray:  # it stays, so the table's own from the start
-            # and copied, unless a rule for one argument made it: an array of its own memory, and not the g it was given
-            fresh = type(g) is np.ndarray and contribution is not g and contribution.base is None
-            contribution = np.array(contribution, order="C", copy=None if fresh else True)
+            contribution = np.array(contribution, order="C")
             owned.add(vertex)
         table[vertex] = contribution
     elif vertex in owned and type(contribution) is np.ndarray:

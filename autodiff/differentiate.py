@@ -9,6 +9,7 @@ import numpy as np
 
 from . import modes
 from .backward import sweep
+from .methods import to_array
 from .node import Node
 from .tensor import Tensor, start, wrap
 
@@ -43,7 +44,12 @@ class _Lifted:
 
 
 def _has_floats(value: Any) -> bool:
-    return isinstance(value, float) or getattr(getattr(value, "dtype", None), "kind", "") == "f"
+    """Whether a saved value holds real or complex numbers, also inside collections."""
+    if isinstance(value, (tuple, list, set)):
+        return any(map(_has_floats, value))
+    if isinstance(value, dict):
+        return any(map(_has_floats, value.values()))
+    return isinstance(value, (float, complex)) or getattr(getattr(value, "dtype", None), "kind", "") in ("f", "c", "O")
 
 
 @overload
@@ -106,7 +112,7 @@ def gradients(
     for position, tensor in enumerate(starts):
         if not tensor.requires_grad:
             raise RuntimeError(f"input {position} requires no gradient: make it with Tensor(data, requires_grad=True)")
-    roots = [start(end, g) for end, g in zip(ends, given, strict=True)]
+    roots = [start(end, g, create_graph) for end, g in zip(ends, given, strict=True)]
     targets = {tensor.node for tensor in starts if tensor.node is not None}
     if create_graph:
         with modes.recording():
@@ -118,7 +124,8 @@ def gradients(
         g = found.get(tensor.node) if tensor.node is not None else None
         if g is None:
             g = np.zeros(tensor.shape, tensor.dtype)
-        result = g if type(g) is Tensor else wrap(np.array(g, tensor.dtype))
+        # an array of its own, also where two inputs have one and the same gradient
+        result = wrap(np.array(to_array(g), tensor.dtype), g.node if type(g) is Tensor and g.requires_grad else None)
         if create_graph and result.node is None:  # a constant: its own derivatives are zero, not an error
             result.requires_grad = True
         results.append(result)

@@ -24,7 +24,7 @@ Axis: TypeAlias = int | tuple[int, ...] | None
 
 
 PLAIN: frozenset[Any] = frozenset({
-    np.zeros_like, np.ones_like, np.full_like, np.empty_like, np.shape, np.ndim, np.size,
+    np.zeros_like, np.ones_like, np.empty_like, np.shape, np.ndim, np.size,
     np.isnan, np.isinf, np.isfinite, np.signbit, np.any, np.all, np.allclose, np.isclose, np.array_equal,
     np.nonzero, np.count_nonzero, np.argmax, np.argmin, np.argsort, np.searchsorted, np.array_repr, np.array_str,
     np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
@@ -35,53 +35,53 @@ PLAIN: frozenset[Any] = frozenset({
 
 
 class ArrayMethods:
-    """Operators and methods of an array, recorded; its ``_data`` is the array."""
+    """Operators and methods of an array, recorded; its ``_values`` is the array."""
 
     __slots__ = ()
-    _data: Any
+    _values: Any
     requires_grad: bool
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the axes."""
-        shape: tuple[int, ...] = self._data.shape
+        shape: tuple[int, ...] = self._values.shape
         return shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the elements."""
-        dtype: np.dtype[Any] = self._data.dtype
+        dtype: np.dtype[Any] = self._values.dtype
         return dtype
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return len(self._data.shape)
+        return len(self._values.shape)
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return int(self._data.size)
+        return int(self._values.size)
 
     def item(self) -> Any:
         """Return the one element as a Python number."""
-        return self._data.item()
+        return self._values.item()
 
     def numpy(self) -> NDArray[Any]:
         """Return a copy of the values."""
-        return np.array(self._data)
+        return np.array(self._values)
 
     def tolist(self) -> Any:
         """Return the values as nested lists of Python numbers."""
-        return self._data.tolist()
+        return self._values.tolist()
 
     def __len__(self) -> int:
-        if not self._data.shape:
+        if not self._values.shape:
             raise TypeError("len() of a tensor of shape ()")
-        return int(self._data.shape[0])
+        return int(self._values.shape[0])
 
     def __iter__(self) -> Iterator[Self]:
-        if not self._data.shape:
+        if not self._values.shape:
             raise TypeError("iteration over a tensor of shape ()")
         return (self[i] for i in range(len(self)))
 
@@ -146,22 +146,22 @@ class ArrayMethods:
         return _call(self, "getitem", index=to_index(index))
 
     def __eq__(self, other: object) -> Any:
-        return np.equal(self._data, to_array(other))
+        return np.equal(self._values, to_array(other))
 
     def __ne__(self, other: object) -> Any:
-        return np.not_equal(self._data, to_array(other))
+        return np.not_equal(self._values, to_array(other))
 
     def __lt__(self, other: Any) -> Any:
-        return np.less(self._data, to_array(other))
+        return np.less(self._values, to_array(other))
 
     def __le__(self, other: Any) -> Any:
-        return np.less_equal(self._data, to_array(other))
+        return np.less_equal(self._values, to_array(other))
 
     def __gt__(self, other: Any) -> Any:
-        return np.greater(self._data, to_array(other))
+        return np.greater(self._values, to_array(other))
 
     def __ge__(self, other: Any) -> Any:
-        return np.greater_equal(self._data, to_array(other))
+        return np.greater_equal(self._values, to_array(other))
 
     __hash__ = object.__hash__
 
@@ -175,8 +175,8 @@ class ArrayMethods:
     @property
     def mT(self) -> Self:
         """The tensor with its last two axes swapped."""
-        if len(self._data.shape) < 2:
-            raise ValueError(f".mT needs at least two axes, the shape is {self._data.shape}")
+        if len(self._values.shape) < 2:
+            raise ValueError(f".mT needs at least two axes, the shape is {self._values.shape}")
         return _call(self, "swapaxes", axis1=-1, axis2=-2)
 
     def reshape(self, *shape: Any) -> Self:
@@ -223,11 +223,11 @@ class ArrayMethods:
 
     def argmax(self, axis: int | None = None) -> Any:
         """Index of the largest element: plain integers, without a gradient."""
-        return self._data.argmax(axis)
+        return self._values.argmax(axis)
 
     def argmin(self, axis: int | None = None) -> Any:
         """Index of the smallest element: plain integers, without a gradient."""
-        return self._data.argmin(axis)
+        return self._values.argmin(axis)
 
     def sum(self, axis: Axis = None, keepdims: bool = False) -> Self:
         """Sum over the axes given, or over all."""
@@ -267,7 +267,7 @@ class ArrayMethods:
                 f".item(); to go on computing with a gradient use NumPy's functions or autodiff.functional (F.stack "
                 f"joins tensors, F.set_at assigns)"
             )
-        return self._data
+        return self._values
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self._leave("the conversion to an array"), dtype, copy=copy)
@@ -288,14 +288,14 @@ class ArrayMethods:
     def __bool__(self) -> bool:
         if self.size != 1:
             raise ValueError(f"the truth value of a tensor of shape {self.shape} is ambiguous; use .data.any()")
-        return bool(self._data)
+        return bool(self._values)
 
     def __contains__(self, value: Any) -> bool:
-        return to_array(value) in np.asarray(self._data)
+        return to_array(value) in np.asarray(self._values)
 
-    def __getattr__(self, name: str) -> Any:  # only called for what is not there
-        hint = f"; write F.{name}(t), as in autodiff.functional" if name in OPS else nearest(name, dir(type(self)))
-        raise AttributeError(f"a Tensor has no {name!r}{hint}", name=name, obj=self)
+    def __getattr__(self, name: str) -> Any:  # only called for what is not there; NumPy asks for many of its own names
+        hint = f"; write F.{name}(t), as in autodiff.functional" if name in OPS and not name.startswith("_") else ""
+        raise AttributeError(f"a Tensor has no {name!r}{hint}")
 
     # --- NumPy's protocols ---
 
@@ -322,14 +322,23 @@ class ArrayMethods:
 
 def to_array(value: Any) -> Any:
     """Return a tensor's data, and anything else as it is."""
-    return value._data if isinstance(value, ArrayMethods) else value
+    return value._values if isinstance(value, ArrayMethods) else value
 
 
 def to_index(index: Any) -> Any:
-    """Return an index with the tensors in it (integer or boolean ones) replaced by their data."""
+    """Return an index with the tensors in it (integer or boolean ones) replaced by copies of their data."""
     if type(index) is tuple:
-        return tuple(map(to_array, index))
-    return to_array(index)
+        return tuple(map(to_index, index))
+    return np.array(index._values) if isinstance(index, ArrayMethods) else index
+
+
+def _full_like(a: Any, fill_value: Any, **settings: Any) -> Any:
+    """Plain as its siblings are, but for a value whose gradient would be lost."""
+    fill = fill_value._leave("np.full_like") if isinstance(fill_value, ArrayMethods) else fill_value
+    return np.full_like(to_array(a), fill, **settings)
+
+
+TWINS[np.full_like] = _full_like
 
 
 def _lengths(arguments: tuple[Any, ...]) -> Any:

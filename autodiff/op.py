@@ -140,7 +140,7 @@ class Op(Spec, Generic[P, R]):
                 vertex = arg.node
                 if vertex is not None and vertex.requires_grad:
                     mask += bit
-                values.append(arg._data)
+                values.append(arg._values)
                 parents.append(vertex)
             else:
                 values.append(arg if type(arg) in _AS_THEY_ARE else self._convert(arg))
@@ -267,7 +267,7 @@ def _record(
 def _view_of(out: NDArray[Any], args: Sequence[Any]) -> tuple[NDArray[Any], Leaf | None]:
     """Find the leaf whose memory an output shares. A view is read-only, else writing to it would change its source."""
     for arg in args:
-        value = arg._data if type(arg) is Tensor else arg
+        value = arg._values if type(arg) is Tensor else arg
         if out is value or (out.base is not None and type(value) is np.ndarray and np.may_share_memory(out, value)):
             out = out.view() if out is value else out
             out.flags.writeable = False

@@ -50,10 +50,10 @@ class _Flat:
         """Move parameters into the buffer: at first, and if another optimiser has moved them into its own."""
         for i in indices:
             parameter = self.parameters[i]
-            if parameter._data is not self.views[i]:
+            if parameter._values is not self.views[i]:
                 view = self.views[i] = self.part(self.values, i)
-                view[...] = parameter._data
-                parameter._data = view
+                view[...] = parameter._values
+                parameter._values = view
 
     def runs(self) -> Iterator[tuple[int, int]]:
         """Yield ranges of neighbours that have a gradient and equal step counts: usually one, of all of them."""

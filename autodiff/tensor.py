@@ -48,8 +48,8 @@ class Tensor(ArrayMethods):
     array([2., 4., 6.])
     """
 
-    __slots__ = ("__weakref__", "_data", "_grad", "name", "node")
-    _data: Any  # an ndarray; a NumPy scalar for shape (), which ufuncs handle ten times faster than a 0-d array
+    __slots__ = ("__weakref__", "_grad", "_values", "name", "node")
+    _values: Any  # an ndarray; a NumPy scalar for shape (), which ufuncs handle ten times faster than a 0-d array
     _grad: NDArray[Any] | None
     node: Vertex | None
 
@@ -58,7 +58,7 @@ class Tensor(ArrayMethods):
 
     def __init__(self, data: ArrayLike, requires_grad: bool = False, name: str | None = None) -> None:
         array = _numeric(np.array(data._leave("Tensor()") if type(data) is Tensor else data))
-        self._data = array if array.ndim else array[()]
+        self._values = array if array.ndim else array[()]
         self._grad = None
         self.name = name
         self.node = None
@@ -69,9 +69,9 @@ class Tensor(ArrayMethods):
     @property
     def data(self) -> NDArray[Any]:
         """The values. Assigning copies into the array that is there: shapes must match."""
-        data: NDArray[Any] = self._data
+        data: NDArray[Any] = self._values
         if type(data) is not np.ndarray:
-            data = self._data = np.asarray(data)
+            data = self._values = np.asarray(data)
         return data
 
     @data.setter
@@ -147,7 +147,7 @@ class Tensor(ArrayMethods):
 
     def detach(self) -> Tensor:
         """Return a constant with the same values. It shares memory, and is read-only for that reason."""
-        data = self._data
+        data = self._values
         if type(data) is np.ndarray:
             data = data.view()
             data.flags.writeable = False
@@ -191,7 +191,7 @@ class Tensor(ArrayMethods):
                 tensor._grad += gradient
 
     def __repr__(self) -> str:
-        data = np.asarray(self._data)
+        data = np.asarray(self._values)
         parts = [np.array2string(data, separator=", ", prefix="Tensor(", threshold=200, edgeitems=3)]
         if 0 in data.shape:
             parts.append(f"shape={data.shape}")
@@ -208,12 +208,14 @@ class Tensor(ArrayMethods):
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec and self.size == 1 else format(repr(self), spec)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Tensor:
         if type(self.node) is Node:
-            raise RuntimeError("only leaves can be deep-copied; copy a result with x.detach() or Tensor(x.data)")
-        copy = memo[id(self)] = Tensor(np.array(self._data), self.requires_grad, self.name)
+            raise RuntimeError("only leaves can be copied; copy a result with x.detach() or Tensor(x.data)")
+        copy = Tensor(np.array(self._values), self.requires_grad, self.name)
         copy._grad = None if self._grad is None else self._grad.copy()
         return copy
+
+    __copy__ = __deepcopy__  # two tensors cannot be one leaf
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if self.requires_grad or (type(value) is Tensor and value.requires_grad):
@@ -233,7 +235,7 @@ _new = object.__new__
 def wrap(data: Array, node: Vertex | None = None) -> Tensor:
     """Make a tensor around an array as it is."""
     tensor: Tensor = _new(Tensor)
-    tensor._data = data
+    tensor._values = data
     tensor.node = node
     tensor._grad = tensor.name = None
     return tensor
@@ -275,7 +277,7 @@ def _numeric(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def start(output: Tensor, cotangent: ArrayLike | Tensor | None) -> tuple[Vertex, Array]:
+def start(output: Tensor, cotangent: ArrayLike | Tensor | None, recorded: bool = False) -> tuple[Vertex, Array]:
     """Check an output and its cotangent, and make the sweep's starting point of them."""
     if output.node is None or not output.node.requires_grad:
         raise RuntimeError(
@@ -289,10 +291,10 @@ def start(output: Tensor, cotangent: ArrayLike | Tensor | None) -> tuple[Vertex,
                 f"scalar, such as x.sum(), or pass a cotangent, such as np.ones({output.shape})"
             )
         return output.node, np.ones(output.shape, output.dtype)[()]
-    if type(cotangent) is Tensor and cotangent.requires_grad:
+    if recorded and type(cotangent) is Tensor and cotangent.requires_grad:
         g: Any = cotangent
     else:
-        g = np.asarray(to_array(cotangent)).view()
+        g = np.asarray(cotangent).view()  # of a tensor that requires a gradient, this raises
         g.flags.writeable = False  # it is the caller's
     if g.shape != output.shape:
         raise ValueError(f"the cotangent has shape {g.shape}, the tensor {output.shape}; they must be equal")

@@ -327,6 +327,8 @@ def _eval(given: argparse.Namespace) -> int:
     state, model = read_state(path), load(path)
     settings = state.settings()
     data = _data(given, model.config.block_size, settings.seed, state)
+    if model.tokenizer is None or data.tokenizer is None or data.tokenizer.to_dict() != model.tokenizer.to_dict():
+        raise DataError(f"{data.source} has other tokens than the run's {state.manifest['data']['source']}")
     loss = evaluate(model, data, settings.batch_size)
     exact = exact_match(model, data) if isinstance(data, TaskData) else None
     if loss is None:

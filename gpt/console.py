@@ -122,6 +122,8 @@ def show_progress(first: int, last: int, *, log_json: bool = False) -> Iterator[
 
         def watch(record: dict[str, Any]) -> None:
             newest.update(record)  # a validation stays in view until the next
+            if "val_loss" in record:  # and a line of it for good
+                bar.write(f"step {record['step']}/{last}  {_line(record)}", file=sys.stderr)
             bar.set_postfix(_scores(newest, 3), refresh=False)
             bar.update(record["step"] - bar.n)
 
@@ -134,18 +136,23 @@ def _bar(first: int, last: int) -> Any:
         from tqdm import tqdm
     except ImportError:
         return None
-    return tqdm(initial=first, total=last, unit="step", dynamic_ncols=True, file=sys.stderr)
+    shape = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{remaining} left{postfix}]"  # fits 80 columns
+    return tqdm(initial=first, total=last, bar_format=shape, dynamic_ncols=True, file=sys.stderr)
 
 
 def _scores(record: dict[str, Any], digits: int) -> dict[str, str]:
     """Return what to show of a record, by name."""
     shown = {"loss": f"{record['loss']:.{digits}f}"}
     if "val_loss" in record:
-        shown["validation"] = f"{record['val_loss']:.{digits}f}"
+        shown["val"] = f"{record['val_loss']:.{digits}f}"
     if "exact" in record:
         shown["exact"] = f"{100 * record['exact']:.1f}%"
-    shown["tokens/s"] = f"{record['tokens_per_s']:,.0f}"
+    shown["tok/s"] = f"{record['tokens_per_s']:,.0f}"
     return shown
+
+
+def _line(record: dict[str, Any]) -> str:
+    return "  ".join(f"{name} {value}" for name, value in _scores(record, 4).items())
 
 
 class _Lines:
@@ -161,5 +168,4 @@ class _Lines:
             return
         self.written = now
         left = (now - self.start) / (step - self.first) * (self.last - step)
-        scores = "  ".join(f"{name} {value}" for name, value in _scores(record, 4).items())
-        print(f"step {step}/{self.last}  {scores}  {left:.0f} s left", file=sys.stderr, flush=True)
+        print(f"step {step}/{self.last}  {_line(record)}  {left:.0f} s left", file=sys.stderr, flush=True)

@@ -51,7 +51,7 @@ class Trial:
     @property
     def values(self) -> list[Any]:
         """The floating outputs, those that have cotangents."""
-        return [out._data for out in self.outputs if out.dtype.kind == "f"]
+        return [out._values for out in self.outputs if out.dtype.kind == "f"]
 
     def cotangents(self, rng: np.random.Generator) -> list[Any]:
         """Draw a cotangent for each floating output: signed, and wide enough to leave [-1, 1]. They are read-only."""

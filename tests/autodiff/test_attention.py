@@ -390,7 +390,7 @@ def test_only_what_a_rule_needs_is_saved():
     assert sorted(node.extra) == ["group", "keep", "weights"]
     y = attention(leaf(q), leaf(k), leaf(v))
     node = y.node
-    assert node.out is y._data  # which the next layer holds anyway
+    assert node.out is y._values  # which the next layer holds anyway
     assert node.extra["weights"].shape == (3, 3)
 
 

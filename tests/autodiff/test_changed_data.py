@@ -97,3 +97,11 @@ def test_switching_requires_grad_hides_no_change():
     x.data = [4.0]
     with pytest.raises(RuntimeError, match="changed after"):
         y.backward()
+
+
+def test_an_index_is_kept_as_it_was():
+    x, i = leaf([1.0, 2.0, 3.0]), Tensor([0, 0])
+    y = x[i].sum()
+    i.data = [2, 2]
+    y.backward()
+    np.testing.assert_array_equal(x.grad, [2.0, 0.0, 0.0])

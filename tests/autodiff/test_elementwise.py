@@ -359,7 +359,7 @@ def test_scalars_stay_numpys_scalars(name):
     settings = {"dtype": np.float32} if name == "astype" else {}
     x, rest = leaf(0.5), arguments.get(name, ())
     y = F.where(rest[0], x, rest[1]) if name == "where" else getattr(F, name)(x, *rest, **settings)
-    assert isinstance(y._data, np.generic)
+    assert isinstance(y._values, np.generic)
     y.backward()
     assert type(x.grad) is np.ndarray
 

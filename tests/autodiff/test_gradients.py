@@ -117,3 +117,40 @@ def test_create_graph_records_below_no_grad():
     with ad.no_grad():
         first = ad.gradients(y, x, create_graph=True)
     assert ad.gradients(first, x).item() == 18.0
+
+
+@pytest.mark.parametrize("wrap", [lambda v: (v,), lambda v: {"a": v}, lambda v: [[v]], lambda v: v.astype(complex)])
+def test_derived_values_inside_collections_are_found_too(wrap):
+    def four_squares(x):
+        return ad.save(4 * x * x, derived=wrap(8 * x))
+
+    op = Op(four_squares)
+    op.vjp("x")(lambda g, derived: g)
+    x = leaf([3.0])
+    with pytest.raises(RuntimeError, match="once-differentiable"):
+        ad.gradients(op(x), x, create_graph=True)
+
+
+def test_constant_derivatives_are_zero_behind_a_view_too():
+    x = leaf([1.0, 2.0])
+    first = ad.gradients(np.abs(x.reshape(1, 2)).sum(), x, create_graph=True)
+    np.testing.assert_array_equal(ad.gradients(first.sum(), x).data, [0.0, 0.0])
+
+
+def test_recorded_gradients_are_independent():
+    a, b, seed = leaf([1.0, 2.0]), leaf([1.0, 2.0]), leaf([1.0, 1.0])
+    first, second = ad.gradients(np.abs(a + b), [a, b], seed, create_graph=True)
+    assert first is not second
+    assert not np.shares_memory(first.data, second.data)
+    assert not np.shares_memory(first.data, seed.data)
+
+
+def test_a_cotangent_that_requires_a_gradient_needs_create_graph():
+    x, v = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    y = x * x
+    with pytest.raises(TypeError, match="would lose the gradient"):
+        y.backward(v)
+    with pytest.raises(TypeError, match="would lose the gradient"):
+        ad.gradients(y, x, v)
+    y.backward(v.detach())
+    np.testing.assert_array_equal(x.grad, [6.0, 16.0])

@@ -388,4 +388,4 @@ def test_axis_of_a_scalar(name):
 def test_inner_reductions_of_a_chain_stay_numpys_scalars():
     x = leaf([1.0, 2.0])
     for name in REDUCTIONS:
-        assert isinstance(getattr(F, name)(x)._data, np.generic)
+        assert isinstance(getattr(F, name)(x)._values, np.generic)

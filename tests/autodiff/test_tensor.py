@@ -344,6 +344,34 @@ def test_deepcopy_of_a_leaf():
         copy.deepcopy(x * 2.0)
 
 
+def test_a_copy_is_a_leaf_of_its_own():
+    x = leaf([1.0, 2.0])
+    twin = copy.copy(x)
+    (twin * twin).sum().backward()
+    assert x.grad is None
+    np.testing.assert_array_equal(twin.grad, [2.0, 4.0])
+    x.data = [5.0, 5.0]
+    assert twin.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t: np.ma.array([1.0, 2.0]) * t,
+        lambda t: np.ma.exp(t),
+        lambda t: np.full_like(np.ones(2), t[0]),
+        lambda t: np.full_like(t, t[0]),
+    ],
+)
+def test_numpys_other_ways_in_tell(f):
+    with pytest.raises(TypeError, match="would lose the gradient|has no VJP rule"):
+        f(leaf([1.0, 2.0]))
+
+
+def test_full_like_is_plain_for_plain_values():
+    assert np.full_like(leaf([1.0, 2.0]), 3.0).tolist() == [3.0, 3.0]
+
+
 # --- NumPy's promotion is ours ---
 
 
@@ -463,7 +491,7 @@ def test_methods_functional_and_numpy_agree(method, function):
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("tanh", r"F\.tanh\(t\)"), ("softmax", r"F\.softmax\(t\)"), ("shap", "'shape'"), ("zzz", "has no 'zzz'$")],
+    [("tanh", r"F\.tanh\(t\)"), ("softmax", r"F\.softmax\(t\)"), ("zzz", "has no 'zzz'$")],
 )
 def test_a_missing_method_names_what_to_write(name, hint):
     with pytest.raises(AttributeError, match=hint):

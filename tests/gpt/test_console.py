@@ -55,7 +55,7 @@ def test_lines_come_at_evaluations_and_at_the_end(capsys):
     assert out == ""
     lines = err.splitlines()
     assert [line.split()[1] for line in lines] == ["3/5", "5/5"]
-    assert "loss 2.2000  validation 2.2500  tokens/s 12,346" in lines[0]
+    assert "loss 2.2000  val 2.2500  tok/s 12,346" in lines[0]
     assert lines[1].endswith("0 s left")
 
 
@@ -77,7 +77,8 @@ def test_bar_on_a_terminal(monkeypatch):
             watch(record(step, **({"val_loss": 2.25, "exact": 0.5} if step == 3 else {})))
     shown = terminal.getvalue()
     assert "5/5" in shown
-    for part in ("2/5", "loss=2.000, validation=2.250, exact=50.0%, tokens/s=12,346", "<", "step/s"):
+    score = "loss=2.000, val=2.250, exact=50.0%, tok/s=12,346"
+    for part in ("2/5", score, "left", "step 3/5  loss 2.2000  val 2.2500"):
         assert part in shown
 
 
