@@ -252,7 +252,7 @@ class Module:
             is loaded.
         """
         leaves = self._leaves()
-        values = {name: value.data if type(value) is Tensor else np.asarray(value) for name, value in state.items()}
+        values = {name: np.array(value.data if type(value) is Tensor else value) for name, value in state.items()}
         problems = [f"missing: {name} {tensor.shape}" for name, tensor in leaves.items() if name not in values]
         problems += [f"unexpected: {name} {value.shape}" for name, value in values.items() if name not in leaves]
         for name, tensor in leaves.items():
@@ -262,6 +262,7 @@ class Module:
                 problems.append(f"wrong shape: {name} is {tensor.shape}, given {values[name].shape}")
             if values[name].dtype != tensor.dtype:
                 problems.append(f"wrong dtype: {name} is {tensor.dtype}, given {values[name].dtype}")
+        problems += [f"read-only: {name}" for name, tensor in leaves.items() if not tensor.data.flags.writeable]
         if problems:
             raise ValueError(
                 f"state does not fit this {type(self).__name__}, nothing was loaded:\n  " + "\n  ".join(problems)
@@ -325,5 +326,6 @@ def _entries(name: str, value: Any) -> Iterable[tuple[str, Any]]:
         return ((name, value),)
     if isinstance(value, (list, tuple, dict)):
         items = value.items() if isinstance(value, dict) else enumerate(value)
-        return [(f"{name}.{key}", part) for key, part in items if isinstance(part, (Tensor, Module))]
+        kinds = (Tensor, Module, list, tuple, dict)  # collections may hold collections
+        return [entry for key, part in items if isinstance(part, kinds) for entry in _entries(f"{name}.{key}", part)]
     return ()

@@ -3,6 +3,7 @@
 from .activations import *
 from .assignment import *
 from .attention import *
+from .composed import *
 from .copies import *
 from .dropout import *
 from .elementwise import *

@@ -17,7 +17,7 @@ from ..op import op, save
 from ._blocks import floating
 from ._samples import REDUCTIONS, away, distinct
 
-__all__ = ["logsumexp", "max", "mean", "min", "std", "sum", "var"]
+__all__ = ["logsumexp", "max", "mean", "min", "norm", "std", "sum", "var"]
 
 Axis: TypeAlias = int | tuple[int, ...] | None
 
@@ -379,6 +379,49 @@ def _(g: Array, a: Array, axis: Axis) -> Array:
     e = _exponentials(a, axis)
     total = np.sum(e, axis=axis, keepdims=True)
     return np.reshape(g, total.shape) * (e / np.where(total == 0, 1.0, total))
+
+
+@op(numpy=np.linalg.norm, samples=lambda rng: [(away(rng, shape), settings) for shape, settings in REDUCTIONS if shape])
+def norm(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Array:
+    """Euclidean length: the root of the sum of squares, over the axes given or over all.
+
+    Parameters
+    ----------
+    x : array
+        Of at least one axis.
+    axis : int, tuple of int, or None
+        The axes of a vector (or matrix: its Frobenius norm).
+    keepdims : bool
+        Leave the axes in, of length one.
+
+    Returns
+    -------
+    array
+
+    Notes
+    -----
+    The length has a kink at the zero vector; its gradient there is 0.
+
+    Examples
+    --------
+    >>> import autodiff as ad
+    >>> import autodiff.functional as F
+    >>> x = ad.Tensor([3.0, 4.0], requires_grad=True)
+    >>> y = F.norm(x)
+    >>> y.backward()
+    >>> y.item(), x.grad
+    (5.0, array([0.6, 0.8]))
+    """
+    return np.sqrt(np.sum(np.square(floating(x)), axis=axis, keepdims=keepdims))
+
+
+@norm.vjp("x")
+def _(g: Array, x: Array, out: Array, axis: Axis) -> Array:
+    # y^2 = sum(x^2), so y dy = sum(x dx): the gradient is the direction x/y, and 0 where there is none.
+    kept = _kept(x.shape, axis)
+    length = np.reshape(out, kept)
+    zero = np.equal(length, 0)
+    return np.where(zero, 0.0, np.reshape(g, kept) / np.where(zero, 1.0, length)) * x
 
 
 def _exponentials(a: Array, axis: Axis) -> Array:

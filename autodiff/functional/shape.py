@@ -279,7 +279,7 @@ def expand_dims(a: Array, *, axis: Axes) -> Array:
 @expand_dims.vjp("a")
 def _(g: Array, axis: Axes) -> Array:
     # an axis of length one adds no elements: it is taken out again
-    return np.squeeze(g, axis)
+    return np.squeeze(g, tuple(axis) if isinstance(axis, list) else axis)
 
 
 @op(

@@ -488,3 +488,28 @@ def test_attention_can_draw_from_the_layer():
             return F.scaled_dot_product_attention(q, q, q, dropout=layer.rate, rng=layer.stream())
 
     assert np.array_equal(attend(), attend())
+
+
+def test_collections_of_collections_are_found():
+    model = nn.Module()
+    model.grid = [[nn.Linear(2, 2, rng=0)], (nn.Linear(2, 2, rng=1), {"last": nn.Linear(2, 2, bias=False, rng=2)})]
+    assert [name for name, _ in model.named_parameters()] == [
+        "grid.0.0.weight", "grid.0.0.bias", "grid.1.0.weight", "grid.1.0.bias", "grid.1.1.last.weight",
+    ]  # fmt: skip
+    assert not model.eval().grid[1][0].training
+
+
+def test_a_state_is_loaded_whole_or_not_at_all():
+    model = nn.Module()
+    model.w = Tensor([0.0], requires_grad=True)
+    model.buffer = Tensor([1.0]).detach()
+    with pytest.raises(ValueError, match="read-only: buffer"):
+        model.load_state_dict({"w": np.array([9.0]), "buffer": np.array([7.0])})
+    assert model.w.item() == 0.0
+
+
+def test_parameters_can_be_exchanged():
+    model = nn.Module()
+    model.a, model.b = Tensor([1.0], requires_grad=True), Tensor([2.0], requires_grad=True)
+    model.load_state_dict({"a": model.b, "b": model.a})
+    assert (model.a.item(), model.b.item()) == (2.0, 1.0)
