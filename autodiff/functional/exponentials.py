@@ -313,7 +313,7 @@ def sinc(x: Array) -> Array:
     >>> x = ad.Tensor(0.5, requires_grad=True)
     >>> y = F.sinc(x)
     >>> y.backward()
-    >>> y.data.round(4), x.grad.round(4)
+    >>> round(y.item(), 4), round(x.grad.item(), 4)
     (0.6366, -1.2732)
     """
     return np.sinc(x)
