@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..node import Array
@@ -72,7 +74,7 @@ def layer_norm(x: Array, gamma: Array = None, beta: Array = None, *, eps: float 
     array([ 0.2683, -0.3578, -0.0894,  0.1789])
     """
     _width("layer_norm", x, gamma=gamma, beta=beta)
-    x = _promoted(x, gamma, beta)
+    x, dtype = _wide(_promoted(x, gamma, beta))
     mean = _mean(x)
     y = x - mean
     rstd = 1 / np.sqrt(_mean_product(y, y) + float(eps))
@@ -81,7 +83,7 @@ def layer_norm(x: Array, gamma: Array = None, beta: Array = None, *, eps: float 
         y *= gamma
     if beta is not None:
         y += beta
-    return save(y, mean=mean, rstd=rstd)
+    return save(y.astype(dtype, copy=False), mean=mean, rstd=rstd)
 
 
 @layer_norm.vjp("x", "gamma", "beta")
@@ -185,12 +187,12 @@ def rms_norm(x: Array, gamma: Array = None, *, eps: float = 1e-5) -> Array:
     array([ 0.353 , -0.0243, -0.0365, -0.0487])
     """
     _width("rms_norm", x, gamma=gamma)
-    x = _promoted(x, gamma)
+    x, dtype = _wide(_promoted(x, gamma))
     rrms = 1 / np.sqrt(_mean_product(x, x) + float(eps))
     y = x * rrms
     if gamma is not None:
         y *= gamma
-    return save(y, rrms=rrms)
+    return save(y.astype(dtype, copy=False), rrms=rrms)
 
 
 @rms_norm.vjp("x", "gamma")
@@ -232,6 +234,11 @@ def _promoted(x: Array, *parameters: Array) -> Array:
     """Return x in the floating dtype of the result, so that what follows can be done in place."""
     x = floating(x)
     return x.astype(np.result_type(x, *[p for p in parameters if p is not None]), copy=False)
+
+
+def _wide(x: Array) -> tuple[Array, np.dtype[Any]]:
+    """Return x in a type whose range holds sums of squares, float32 for float16; and the type that x had."""
+    return (x.astype(np.float32) if x.dtype == np.float16 else x), x.dtype
 
 
 def _mean(x: Array) -> Array:

@@ -206,3 +206,15 @@ def test_wrong_shapes_are_named(call, words):
         with mode, pytest.raises(ValueError, match="shape") as caught:
             call()
         assert not [word for word in words if word not in str(caught.value)], caught.value
+
+
+@pytest.mark.parametrize("norm", [F.layer_norm, F.rms_norm])
+def test_half_precision_sums_in_single_precision(norm):
+    a = (1000 + 100 * np.random.default_rng(0).normal(size=(2, 64))).astype(np.float16)
+    x = ad.Tensor(a, requires_grad=True)
+    y = norm(x)
+    assert y.dtype == np.float16
+    np.testing.assert_allclose(y.data, norm(a.astype(np.float64)), rtol=2e-3, atol=2e-3)  # 11 bits of significand
+    y.sum().backward()
+    assert x.grad.dtype == np.float16
+    assert np.isfinite(x.grad).all()
