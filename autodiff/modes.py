@@ -68,9 +68,7 @@ class Switch:
         _mode.set(Mode(record, decompose, path, outer))
 
     def __exit__(self, *error: object) -> None:
-        outer = _mode.get().outer
-        assert outer is not None
-        _mode.set(outer)
+        _mode.set(cast(Mode, _mode.get().outer))
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         if inspect.isgeneratorfunction(function):

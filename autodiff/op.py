@@ -201,7 +201,9 @@ class Op(Spec, Generic[P, R]):
         """Bring arrays given by keyword or left out into their places; and settings given by position, as in NumPy."""
         signature = self.signature
         if signature.variadic:
-            args = tuple(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+            if args and isinstance(args[0], (list, tuple)):  # a list of arrays, then settings, as in NumPy
+                settings.update(zip(signature.order, args[1:], strict=False))
+                args = tuple(args[0])
             if not args:
                 raise TypeError(f"{self.name}() needs at least one array")
             return args

@@ -389,7 +389,8 @@ def erf(x: Array) -> Array:
 
 @erf.vjp("x")
 def _(g: Array, x: Array) -> Array:
-    return g * (2 / math.sqrt(math.pi) * np.exp(-(x * x)))
+    with np.errstate(over="ignore"):  # exp(-inf) = 0
+        return g * (2 / math.sqrt(math.pi) * np.exp(-(x * x)))
 
 
 def _special() -> Any:

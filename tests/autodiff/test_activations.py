@@ -264,3 +264,10 @@ def test_as_in_pytorch(name, x):
     y = theirs(*leaves)
     y.backward(torch.tensor(np.random.default_rng(0).normal(size=y.shape)))
     assert_close(value_and_grads(ours, *arrays), [y.detach().numpy(), *(leaf.grad.numpy() for leaf in leaves)])
+
+
+def test_erf_of_large_numbers_has_gradient_zero():
+    pytest.importorskip("scipy", reason="the error function needs SciPy, which is not installed")
+    x = Tensor([1e200, -1e200], requires_grad=True)
+    F.erf(x).sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0]

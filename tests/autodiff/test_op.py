@@ -316,3 +316,10 @@ def test_a_new_rule_replaces_the_old_one():
     made(x).backward()
     assert x.grad == 3.0
     assert len(made.rules) == 1
+
+
+def test_a_list_of_arrays_may_be_followed_by_settings():
+    x = leaf([1.0, 2.0])
+    stack = OPS["stack"]
+    assert stack([x, x], 1).shape == (2, 2)
+    np.testing.assert_array_equal(stack([x, 2 * x], 1).data, [[1.0, 2.0], [2.0, 4.0]])
