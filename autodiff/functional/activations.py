@@ -30,7 +30,6 @@ Block: TypeAlias = NDArray[Any]
 Gate: TypeAlias = Callable[[Block, Block], object]  # (x, out): writes phi(x) to out
 Slope: TypeAlias = Callable[[Block, Block, Block], object]  # (x, phi, out): writes x phi'(x) to out
 
-_SCIPY = importlib.util.find_spec("scipy") is not None
 _SHAPES: tuple[tuple[int, ...], ...] = ((), (1,), (3,), (2, 3), (0, 3))
 
 
@@ -292,7 +291,7 @@ _FORMS: dict[str, tuple[Gate, Slope]] = {
     samples=lambda rng: [
         *_normal(rng),
         *_normal(rng, approximate="tanh"),
-        *(_normal(rng, approximate="none") if _SCIPY else []),
+        *(_normal(rng, approximate="none") if _has_scipy() else []),
     ],
     error_samples=[((1.0, {"approximate": "erf"}), ValueError), ((1.0, {"approximate": None}), ValueError)],
 )
@@ -357,7 +356,7 @@ def _form(approximate: str) -> tuple[Gate, Slope]:
     return _FORMS[approximate]
 
 
-@op(elementwise=True, samples=lambda rng: _normal(rng) if _SCIPY else [])
+@op(elementwise=True, samples=lambda rng: _normal(rng) if _has_scipy() else [])
 def erf(x: Array) -> Array:
     """Error function, elementwise: ``2/sqrt(pi)`` times the integral of ``exp(-t^2)`` from 0 to x.
 
@@ -391,6 +390,11 @@ def erf(x: Array) -> Array:
 def _(g: Array, x: Array) -> Array:
     with np.errstate(over="ignore"):  # exp(-inf) = 0
         return g * (2 / math.sqrt(math.pi) * np.exp(-(x * x)))
+
+
+def _has_scipy() -> bool:
+    """Whether SciPy is there; asked when samples are made, not at import."""
+    return importlib.util.find_spec("scipy") is not None
 
 
 def _special() -> Any:
