@@ -231,9 +231,7 @@ def _may_sum(node: Node, shape: tuple[int, ...], to: tuple[int, ...], g: Array) 
 def _sum_to(g: Array, shape: tuple[int, ...]) -> Array:
     """Sum over the axes along which an argument of this shape was broadcast: the VJP of broadcasting."""
     lead = len(g.shape) - len(shape)
-    axes = tuple(range(lead)) + tuple(
-        lead + axis for axis, side in enumerate(shape) if side == 1 and g.shape[lead + axis] != 1
-    )
+    axes = (*range(lead), *(lead + i for i, side in enumerate(shape) if side == 1 and g.shape[lead + i] != 1))
     if lead < 0 or any(side not in (1, g.shape[lead + axis]) for axis, side in enumerate(shape)):
         raise ValueError(f"a cotangent of shape {g.shape} cannot be summed to the shape {shape} of the argument")
     return np.reshape(np.sum(g, axis=axes, keepdims=True), shape)

@@ -180,9 +180,8 @@ class Op(Spec, Generic[P, R]):
             out = np.asarray(out)[()]
         if out.dtype.kind != "f":
             return self._constants(out, args)
-        return wrap(
-            out, _record(plan, args, values, parents, out, extra, bound, out.shape, out.dtype, mode.scope, root)
-        )
+        node = _record(plan, args, values, parents, out, extra, bound, out.shape, out.dtype, mode.scope, root)
+        return wrap(out, node)
 
     __call__ = cast("Callable[Concatenate[Op[P, R], P], R]", _call)  # to a caller, it has the forward's signature
 
@@ -202,7 +201,10 @@ class Op(Spec, Generic[P, R]):
         signature = self.signature
         if signature.variadic:
             if args and isinstance(args[0], (list, tuple)):  # a list of arrays, then settings, as in NumPy
-                settings.update(zip(signature.order, args[1:], strict=False))
+                given = dict(zip(signature.order, args[1:], strict=False))
+                if len(given) < len(args) - 1 or given.keys() & settings.keys():
+                    raise TypeError(f"{self.name}() takes a list of arrays, then, once, {', '.join(signature.order)}")
+                settings.update(given)
                 args = tuple(args[0])
             if not args:
                 raise TypeError(f"{self.name}() needs at least one array")
