@@ -9,8 +9,8 @@ import numpy as np
 
 from . import modes
 from .backward import sweep
-from .methods import to_array
 from .node import Node
+from .protocols import to_array
 from .tensor import Tensor, start, wrap
 
 __all__ = ["gradients"]

@@ -24,11 +24,10 @@ from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, ca
 import numpy as np
 from numpy.typing import NDArray
 
-from . import modes
+from . import binding, modes
 from .backward import Pick
-from .methods import as_numpy
 from .node import OPS, TWINS, Leaf, Node, Plan, Spec, Vertex
-from .signature import nearest
+from .protocols import as_numpy
 from .tensor import Tensor, wrap
 
 __all__ = ["Op", "op", "save"]
@@ -130,7 +129,7 @@ class Op(Spec, Generic[P, R]):
     def _call(self, *args: Any, **settings: Any) -> Any:
         """Compute, and record where an argument is a tensor that requires a gradient."""
         if len(args) != self.arity:
-            args = self._arguments(args, settings)
+            args = binding.arrange(self, args, settings)
         values: list[Any] = []
         parents: list[Vertex | None] = []
         mask, bit, tensors = 0, 1, False
@@ -143,10 +142,10 @@ class Op(Spec, Generic[P, R]):
                 values.append(arg._values)
                 parents.append(vertex)
             else:
-                values.append(arg if type(arg) in _AS_THEY_ARE else self._convert(arg))
+                values.append(arg if type(arg) in _AS_THEY_ARE else binding.convert(self, arg))
                 parents.append(None)
             bit += bit
-        bound = self._settings(settings) if settings or self.signature.required else self.signature.settings
+        bound = binding.bind(self, settings) if settings or self.signature.required else self.signature.settings
         mode = modes.current()
         if tensors and mode.decompose and self.decomposed is not None:
             with modes.scope(self.name):
@@ -193,60 +192,6 @@ class Op(Spec, Generic[P, R]):
         if out.dtype.kind not in "fiub":
             raise TypeError(f"{self.name}() gave dtype {out.dtype}; tensors hold real numbers")
         return wrap(out, None if root is None else Leaf(out.shape, out.dtype, False, None, root))
-
-    # --- the less common forms of a call ---
-
-    def _arguments(self, args: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
-        """Bring arrays given by keyword or left out into their places; and settings given by position, as in NumPy."""
-        signature = self.signature
-        if signature.variadic:
-            if args and isinstance(args[0], (list, tuple)):  # a list of arrays, then settings, as in NumPy
-                given = dict(zip(signature.order, args[1:], strict=False))
-                if len(given) < len(args) - 1 or given.keys() & settings.keys():
-                    raise TypeError(f"{self.name}() takes a list of arrays, then, once, {', '.join(signature.order)}")
-                settings.update(given)
-                args = tuple(args[0])
-            if not args:
-                raise TypeError(f"{self.name}() needs at least one array")
-            return args
-        named = {name: settings.pop(name) for name in signature.arguments if name in settings}
-        missing = self.arity - len(args)
-        if not named and 0 < missing <= signature.optional:
-            return args + (None,) * missing
-        for name, value in zip(signature.order, args[self.arity :], strict=False):
-            if name not in settings:
-                settings[name] = value
-                args = (*args[: self.arity], *args[self.arity + 1 :])
-        self._settings(settings)
-        try:
-            bound = signature.full.bind(*args, **named, **settings)
-        except TypeError as error:
-            raise TypeError(f"{self.name}{signature.full}: {error}") from None
-        return tuple([bound.arguments.get(name) for name in signature.arguments])
-
-    def _settings(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Bind the defaults; refuse unknown settings, missing ones, and tensors, which could lose a gradient here."""
-        for name, value in settings.items():
-            if name not in self.signature.order:
-                raise TypeError(
-                    f"{self.name}() has no setting {name!r}; it is {self.name}{self.signature.full}."
-                    f"{nearest(name, self.signature.full.parameters)}"
-                )
-            if type(value) is Tensor:
-                raise TypeError(f"{self.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
-        if missing := self.signature.required - settings.keys():
-            raise TypeError(f"{self.name}() needs the setting {', '.join(sorted(missing))}")
-        return {**self.signature.settings, **settings}
-
-    def _convert(self, arg: Any) -> Any:
-        """Make an array of an argument that is neither a tensor nor an array yet."""
-        array = arg if isinstance(arg, (np.ndarray, np.generic)) else np.asarray(arg)
-        if array.dtype.kind not in "fiub":
-            raise TypeError(
-                f"{self.name}() works on real numbers; got a {type(arg).__name__} of dtype {array.dtype}"
-                + ("; join tensors with F.stack first" if array.dtype.kind == "O" else "")
-            )
-        return array
 
 
 def _record(

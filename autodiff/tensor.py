@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .backward import sweep
-from .methods import ArrayMethods, to_array, to_index
+from .methods import ArrayMethods
 from .node import Array, Leaf, Node, Vertex, clock
+from .protocols import to_array, to_index
 
 __all__ = ["Tensor", "as_tensor", "start", "wrap"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..methods import to_array, to_index
 from ..node import Array
 from ..op import op, save
+from ..protocols import to_array, to_index
 from .indexing import getitem, may_repeat, places_of
 
 __all__ = ["safe_where", "set_at"]

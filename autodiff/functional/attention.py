@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods import to_array
 from ..node import Array
 from ..op import op, save
+from ..protocols import to_array
 from .dropout import Rng, draw_kept, scale_kept
 from .dropout import dropout as drop
 from .softmax import softmax

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods import to_array
 from ..node import Array
 from ..op import op, save
+from ..protocols import to_array
 
 __all__ = ["embedding"]
 

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..methods import to_array
 from ..node import TWINS, Array
 from ..op import op, save
+from ..protocols import to_array
 from ._blocks import floating
 from ._samples import REDUCTIONS, away, distinct
 

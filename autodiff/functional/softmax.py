@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods import to_array
 from ..node import Array
 from ..op import op, save
+from ..protocols import to_array
 from ._blocks import blocks, floating, rows, unboxed
 
 __all__ = ["cross_entropy", "log_softmax", "softmax"]

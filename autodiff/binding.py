@@ -1,0 +1,70 @@
+"""The less common forms of a call: arrays by keyword, settings by position, lists, and what must be refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .node import Spec
+from .protocols import NumPyProtocols
+from .signature import nearest
+
+__all__ = ["arrange", "bind", "convert"]
+
+
+def arrange(op: Spec, args: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
+    """Bring arrays given by keyword or left out into their places; settings given by position go into `settings`."""
+    signature = op.signature
+    if signature.variadic:
+        if args and isinstance(args[0], (list, tuple)):  # a list of arrays, then settings, as in NumPy
+            given = dict(zip(signature.order, args[1:], strict=False))
+            if len(given) < len(args) - 1 or given.keys() & settings.keys():
+                raise TypeError(f"{op.name}() takes a list of arrays, then, once, {', '.join(signature.order)}")
+            settings.update(given)
+            args = tuple(args[0])
+        if not args:
+            raise TypeError(f"{op.name}() needs at least one array")
+        return args
+    count = len(signature.arguments)
+    named = {name: settings.pop(name) for name in signature.arguments if name in settings}
+    missing = count - len(args)
+    if not named and 0 < missing <= signature.optional:
+        return args + (None,) * missing
+    for name, value in zip(signature.order, args[count:], strict=False):
+        if name not in settings:
+            settings[name] = value
+            args = (*args[:count], *args[count + 1 :])
+    bind(op, settings)
+    try:
+        bound = signature.full.bind(*args, **named, **settings)
+    except TypeError as error:
+        raise TypeError(f"{op.name}{signature.full}: {error}") from None
+    return tuple([bound.arguments.get(name) for name in signature.arguments])
+
+
+def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
+    """Bind the defaults; refuse unknown settings, missing ones, and tensors, which could lose a gradient here."""
+    signature = op.signature
+    for name, value in settings.items():
+        if name not in signature.order:
+            raise TypeError(
+                f"{op.name}() has no setting {name!r}; it is {op.name}{signature.full}."
+                f"{nearest(name, signature.full.parameters)}"
+            )
+        if isinstance(value, NumPyProtocols):
+            raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
+    if missing := signature.required - settings.keys():
+        raise TypeError(f"{op.name}() needs the setting {', '.join(sorted(missing))}")
+    return {**signature.settings, **settings}
+
+
+def convert(op: Spec, arg: Any) -> Any:
+    """Make an array of an argument that is neither a tensor nor an array yet."""
+    array = arg if isinstance(arg, (np.ndarray, np.generic)) else np.asarray(arg)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"{op.name}() works on real numbers; got a {type(arg).__name__} of dtype {array.dtype}"
+            + ("; join tensors with F.stack first" if array.dtype.kind == "O" else "")
+        )
+    return array
