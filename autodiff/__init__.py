@@ -11,6 +11,7 @@ Build tensors, compute with operators and NumPy's functions, call ``backward()``
 """
 
 from . import functional, viz
+from .anomaly import AnomalyError, detect_anomaly
 from .differentiate import gradients
 from .modes import decompose, no_grad, scope
 from .op import op, save
@@ -18,4 +19,7 @@ from .tensor import Tensor, as_tensor
 
 __version__ = "0.1.0"
 
-__all__ = ["Tensor", "as_tensor", "decompose", "functional", "gradients", "no_grad", "op", "save", "scope", "viz"]
+__all__ = [
+    "AnomalyError", "Tensor", "as_tensor", "decompose", "detect_anomaly", "functional", "gradients", "no_grad", "op",
+    "save", "scope", "viz",
+]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from . import modes
-from .backward import sweep
+from .anomaly import sweep
 from .node import Node
 from .protocols import to_array
 from .tensor import Tensor, start, wrap

@@ -28,6 +28,8 @@ class Mode(NamedTuple):
         Whether calls on tensors that require a gradient add nodes to the graph.
     decompose : bool
         Whether a fused op is recorded as its decomposition into primitives.
+    anomaly : bool
+        Whether every value is checked as it is made.
     scope : str
         Dotted path of the enclosing scopes, kept by every node made inside.
     outer : Mode or None
@@ -36,6 +38,7 @@ class Mode(NamedTuple):
 
     record: bool = True
     decompose: bool = False
+    anomaly: bool = False
     scope: str = ""
     outer: Mode | None = None
 
@@ -53,10 +56,12 @@ class Switch:
     while it is active, and used by several threads at once.
     """
 
-    __slots__ = ("_decompose", "_name", "_record")
+    __slots__ = ("_anomaly", "_decompose", "_name", "_record")
 
-    def __init__(self, record: bool | None = None, decompose: bool | None = None, name: str | None = None) -> None:
-        self._record, self._decompose, self._name = record, decompose, name
+    def __init__(
+        self, record: bool | None = None, decompose: bool | None = None, name: str | None = None, anomaly: bool = False
+    ) -> None:
+        self._record, self._decompose, self._name, self._anomaly = record, decompose, name, anomaly
 
     def __enter__(self) -> None:
         outer = _mode.get()
@@ -65,7 +70,7 @@ class Switch:
         path = outer.scope
         if self._name is not None:
             path = f"{path}.{self._name}" if path else self._name
-        _mode.set(Mode(record, decompose, path, outer))
+        _mode.set(Mode(record, decompose, outer.anomaly or self._anomaly, path, outer))
 
     def __exit__(self, *error: object) -> None:
         _mode.set(cast(Mode, _mode.get().outer))

@@ -78,10 +78,13 @@ class Node:
         The leaf whose memory the output is a view of.
     tensor : weak reference or None
         The output tensor, where `retain_grad` asked for its gradient.
+    origin : object or None
+        What anomaly mode noted when the call was recorded.
     """
 
     __slots__ = (
-        "dtype", "extra", "inputs", "number", "out", "parents", "plan", "root", "scope", "settings", "shape", "tensor",
+        "dtype", "extra", "inputs", "number", "origin", "out", "parents", "plan", "root", "scope", "settings", "shape",
+        "tensor",
     )  # fmt: skip
     requires_grad: Final = True  # a call is only recorded if one of its arguments does
 
@@ -93,6 +96,7 @@ class Node:
         self.plan, self.parents, self.inputs, self.out, self.extra = plan, parents, inputs, out, extra
         self.settings, self.shape, self.dtype, self.scope, self.root = settings, shape, dtype, scope, root
         self.tensor: ReferenceType[Any] | None = None
+        self.origin: Any = None
         self.number = clock()
 
     @property

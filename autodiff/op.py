@@ -24,7 +24,7 @@ from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, ca
 import numpy as np
 from numpy.typing import NDArray
 
-from . import binding, modes
+from . import anomaly, binding, modes
 from .backward import Pick
 from .node import OPS, TWINS, Leaf, Node, Plan, Spec, Vertex
 from .protocols import as_numpy
@@ -152,7 +152,8 @@ class Op(Spec, Generic[P, R]):
                 given = [arg if type(arg) is Tensor else value for arg, value in zip(args, values, strict=True)]
                 return self.decomposed(*given, **settings)
         try:
-            out = self.forward(*values, **settings)
+            forward = anomaly.quiet(self.forward) if mode.anomaly else self.forward
+            out = forward(*values, **settings)
         except Exception as error:
             where = ", ".join(str(np.shape(value)) for value in values if value is not None)
             error.add_note(f"in the op {self.name!r}, on arguments of shapes {where}")
@@ -162,6 +163,8 @@ class Op(Spec, Generic[P, R]):
             extra, out = out.values, out.out
         if not tensors:
             return out
+        if mode.anomaly:
+            anomaly.check_forward(self, values, out)
         plan = None
         if mask and mode.record:
             plan = self.plans.get(mask + bit) or self.plan(mask, len(args))
@@ -170,7 +173,7 @@ class Op(Spec, Generic[P, R]):
         if type(out) is tuple or type(out) is list:
             outs = tuple(map(np.asarray, out))
             shapes, dtypes = [out.shape for out in outs], [out.dtype for out in outs]
-            node = _record(plan, args, values, parents, outs, extra, bound, shapes, dtypes, mode.scope, None)
+            node = _record(plan, args, values, parents, outs, extra, bound, shapes, dtypes, mode, None)
             return tuple(_pick(node, i, out, args) for i, out in enumerate(outs))
         root = None
         if type(out) is np.ndarray:
@@ -179,7 +182,7 @@ class Op(Spec, Generic[P, R]):
             out = np.asarray(out)[()]
         if out.dtype.kind != "f":
             return self._constants(out, args)
-        node = _record(plan, args, values, parents, out, extra, bound, out.shape, out.dtype, mode.scope, root)
+        node = _record(plan, args, values, parents, out, extra, bound, out.shape, out.dtype, mode, root)
         return wrap(out, node)
 
     __call__ = cast("Callable[Concatenate[Op[P, R], P], R]", _call)  # to a caller, it has the forward's signature
@@ -196,7 +199,8 @@ class Op(Spec, Generic[P, R]):
 
 def _record(
     plan: Plan, args: Sequence[Any], values: list[Any], parents: list[Vertex | None], out: Any,
-    extra: dict[str, Any] | None, settings: Mapping[str, Any], shape: Any, dtype: Any, scope: str, root: Leaf | None,
+    extra: dict[str, Any] | None, settings: Mapping[str, Any], shape: Any, dtype: Any, mode: modes.Mode,
+    root: Leaf | None,
 ) -> Node:  # fmt: skip
     """Make the node of a call. It keeps what the rules that will run ask for, and nothing else."""
     if None in parents:
@@ -210,7 +214,11 @@ def _record(
             inputs = tuple([value if kept else None for value, kept in zip(values, plan.keep, strict=True)])
     if extra is not None or plan.values:
         extra = plan.op.select(plan, extra or {})
-    return Node(plan, (*parents,), inputs, out if plan.keep_out else None, extra, settings, shape, dtype, scope, root)
+    kept = out if plan.keep_out else None
+    node = Node(plan, (*parents,), inputs, kept, extra, settings, shape, dtype, mode.scope, root)
+    if mode.anomaly:
+        node.origin = anomaly.origin_of(node)
+    return node
 
 
 def _view_of(out: NDArray[Any], args: Sequence[Any]) -> tuple[NDArray[Any], Leaf | None]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .backward import sweep
+from .anomaly import sweep
 from .methods import ArrayMethods
 from .node import Array, Leaf, Node, Vertex, clock
 from .protocols import to_array, to_index

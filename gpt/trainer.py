@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 import autodiff
 import autodiff.functional as F
-from autodiff import Tensor, nn, no_grad, optim
-from gpt.blame import first_bad_array, first_bad_node
+from autodiff import AnomalyError, Tensor, detect_anomaly, nn, no_grad, optim
 from gpt.checkpoint import CheckpointError, check_tensors
 from gpt.data import Data, TaskData, TextData
 from gpt.model import GPT
@@ -102,7 +101,7 @@ class Trainer:
             if not math.isfinite(norm):
                 gradients = {name: p.grad for name, p in self.model.named_parameters() if p.grad is not None}
                 self.optimizer.zero_grad()
-                raise NonFiniteError(f"the gradient of {first_bad_array(gradients)} {self._when(norm)}")
+                raise NonFiniteError(f"the gradient of {_first_bad(gradients)} {self._when(norm)}: {self._blame(x, y)}")
             lr = optim.warmup_cosine(self.done, lr=s.lr, min_lr=s.min_lr, warmup=s.warmup, total=s.max_steps)
             self.optimizer.lr = lr
             self.optimizer.step()
@@ -113,32 +112,43 @@ class Trainer:
 
     def _accumulate(self, x: NDArray[Any], y: NDArray[Any]) -> float:
         """Add up the gradient of the mean loss over all targets, part by part; return that loss."""
-        s, loss = self.settings, 0.0
+        loss = 0.0
+        for share in self._shares(x, y):
+            if not math.isfinite(share.item()):
+                self.optimizer.zero_grad()
+                raise NonFiniteError(f"the loss {self._when(share.item())}: {self._blame(x, y)}")
+            share.backward()
+            loss += share.item()
+        return loss
+
+    def _shares(self, x: NDArray[Any], y: NDArray[Any]) -> Iterator[Tensor]:
+        """Compute, part by part, what each part of the batch adds to the mean loss."""
+        s = self.settings
         count = max(np.count_nonzero(y != IGNORED), 1)
         self.model.train()
         for first in range(0, len(x), s.batch_size):
             part = slice(first, first + s.batch_size)
             with nn.dropout_stream(s.seed, self.done, first_row=first):
                 share = _summed_loss(self.model, x[part], y[part]) / count
-            if not math.isfinite(share.item()):
-                self.optimizer.zero_grad()
-                raise NonFiniteError(f"the loss {self._when(share.item())}: {self._blame(share)}")
-            share.backward()
-            loss += share.item()
-        return loss
+            yield share
 
     def _when(self, value: float) -> str:
         return f"became {value} in step {self.done + 1}"
 
-    def _blame(self, loss: Tensor) -> str:
-        """Name what was the first to be not finite."""
-        name = first_bad_array({name: parameter.data for name, parameter in self.model.named_parameters()})
+    def _blame(self, x: NDArray[Any], y: NDArray[Any]) -> str:
+        """Name what was the first to be not finite, by taking the step again in anomaly mode: it is the same step."""
+        name = _first_bad({name: parameter.data for name, parameter in self.model.named_parameters()})
         if name is not None:
             return f"the parameter {name} is not finite since the step before"
-        node = first_bad_node(loss)
-        if node is None:
-            return "only in the sum, as every op before it was finite"
-        return f"the first op that is not finite is {node.op.name!r}" + (f" in {node.scope}" if node.scope else "")
+        try:
+            with detect_anomaly():
+                for share in self._shares(x, y):
+                    share.backward()
+        except AnomalyError as error:
+            return str(error).partition("\n")[0]
+        finally:
+            self.optimizer.zero_grad()
+        return "only in the sum, as every op before it was finite"
 
     # --- state ---
 
@@ -163,7 +173,7 @@ class Trainer:
         for number, entry in self.optimizer.state_dict()["state"].items():
             steps[self._names[number]] = entry.pop("step")
             moments.update({f"{moment}.{self._names[number]}": array for moment, array in entry.items()})
-        name = first_bad_array({**weights, **moments})
+        name = _first_bad({**weights, **moments})
         if name is not None:
             raise NonFiniteError(f"{name} became non-finite in step {self.done}")
         manifest = {
@@ -241,6 +251,11 @@ def fingerprint(data: Data) -> str:
 
 
 # --- losses ---
+
+
+def _first_bad(arrays: Mapping[str, NDArray[Any]]) -> str | None:
+    """Return the name of the first array with a NaN or infinite element, None if there is none."""
+    return next((name for name, array in arrays.items() if not np.isfinite(array).all()), None)
 
 
 def _summed_loss(model: GPT, x: NDArray[Any], y: NDArray[Any]) -> Tensor:

@@ -209,7 +209,7 @@ def test_first_bad_op_is_named():
     trainer = make_trainer()
     trainer.model.blocks[1].mlp.down.weight.data[...] = 1e38
     trainer.model.blocks[1].mlp.up.weight.data[0] = 1e3
-    with pytest.raises(NonFiniteError, match=r"in step 1: the first op .* is 'linear' in blocks\.1\.mlp\.down"):
+    with pytest.raises(NonFiniteError, match=r"in step 1: the forward of 'linear' in blocks\.1\.mlp\.down made inf"):
         trainer.step()
 
 
@@ -233,7 +233,7 @@ class Cusp(GPT):
 def test_bad_gradient_is_named_and_no_step_taken():
     trainer = make_trainer(kind=Cusp)
     before = trainer.model.state_dict()
-    with pytest.raises(NonFiniteError, match=r"the gradient of embedding\.weight became nan in step 1"):
+    with pytest.raises(NonFiniteError, match=r"embedding\.weight became nan in step 1: the VJP rule of 'sqrt'"):
         trainer.step()
     assert same(trainer.model.state_dict(), before)
     assert trainer.done == 0
