@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from ..node import Array
 from ..op import op
 from ._samples import SHAPES, away
 
-__all__ = ["cos", "exp", "expm1", "log", "log1p", "sigmoid", "sin", "sinc", "softplus", "tanh"]
+__all__ = ["exp", "expm1", "log", "log1p", "sigmoid", "softplus"]
 
 
 def _anywhere(rng: np.random.Generator) -> list[Any]:
@@ -143,93 +142,6 @@ def _(g: Array, x: Array) -> Array:
 # --- what is made of exponentials ---
 
 
-@op(numpy=np.sin, samples=_anywhere)
-def sin(x: Array) -> Array:
-    """Sine, elementwise.
-
-    Parameters
-    ----------
-    x : array
-        Angles in radians, of any shape.
-
-    Returns
-    -------
-    array of the same shape
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import autodiff.functional as F
-    >>> F.sin(np.array([0.0, np.pi / 2]))
-    array([0., 1.])
-    """
-    return np.sin(x)
-
-
-@sin.vjp("x")
-def _(g: Array, x: Array) -> Array:
-    return g * np.cos(x)
-
-
-@op(numpy=np.cos, samples=_anywhere)
-def cos(x: Array) -> Array:
-    """Cosine, elementwise.
-
-    Parameters
-    ----------
-    x : array
-        Angles in radians, of any shape.
-
-    Returns
-    -------
-    array of the same shape
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import autodiff.functional as F
-    >>> F.cos(np.array([0.0, np.pi]))
-    array([ 1., -1.])
-    """
-    return np.cos(x)
-
-
-@cos.vjp("x")
-def _(g: Array, x: Array) -> Array:
-    return -g * np.sin(x)
-
-
-@op(numpy=np.tanh, samples=_anywhere)
-def tanh(x: Array) -> Array:
-    """Hyperbolic tangent, elementwise.
-
-    Parameters
-    ----------
-    x : array
-        Of any shape.
-
-    Returns
-    -------
-    array of the same shape
-
-    Examples
-    --------
-    >>> import autodiff as ad
-    >>> import autodiff.functional as F
-    >>> x = ad.Tensor([0.0, 1000.0], requires_grad=True)
-    >>> F.tanh(x).sum().backward()
-    >>> x.grad
-    array([1., 0.])
-    """
-    return np.tanh(x)
-
-
-@tanh.vjp("x")
-def _(g: Array, out: Array) -> Array:
-    # dy = dx/cosh² x. As cosh² - sinh² = 1, that is 1 - tanh² x: the output suffices, and nothing overflows.
-    return g * (1 - out * out)
-
-
 @op(elementwise=True, samples=_anywhere)
 def sigmoid(x: Array) -> Array:
     """Logistic sigmoid 1/(1 + exp(-x)), elementwise, of numbers of any size.
@@ -288,44 +200,3 @@ def softplus(x: Array) -> Array:
 @softplus.vjp("x")
 def _(g: Array, x: Array) -> Array:
     return g * sigmoid(x)  # dy = e^x/(1 + e^x) dx
-
-
-# --- the cardinal sine ---
-
-
-@op(numpy=np.sinc, samples=lambda rng: [*((away(rng, shape),) for shape in SHAPES), (np.array([0.0, 0.01, -0.03]),)])
-def sinc(x: Array) -> Array:
-    """Cardinal sine, elementwise: ``sin(pi x) / (pi x)``, and 1 at 0.
-
-    Parameters
-    ----------
-    x : array
-        Of any shape.
-
-    Returns
-    -------
-    array of the same shape
-
-    Examples
-    --------
-    >>> import autodiff as ad
-    >>> import autodiff.functional as F
-    >>> x = ad.Tensor(0.5, requires_grad=True)
-    >>> y = F.sinc(x)
-    >>> y.backward()
-    >>> round(y.item(), 4), round(x.grad.item(), 4)
-    (0.6366, -1.2732)
-    """
-    return np.sinc(x)
-
-
-@sinc.vjp("x")
-def _(g: Array, x: Array) -> Array:
-    # dy/dx = (cos(pi x) - sinc(x)) / x. Near 0 the difference cancels; there its Taylor series takes over, which can
-    # also be differentiated at 0: -pi^2 x/3 + pi^4 x^3/30 - pi^6 x^5/840 + pi^8 x^7/45360 (to 1e-12 for |x| < 0.05).
-    near = np.less(abs(x), 0.05)
-    small, far = np.where(near, x, 0.0), np.where(near, 1.0, x)
-    q = math.pi**2 * small * small
-    series = -(math.pi**2) * small * (1 / 3 - q * (1 / 30 - q * (1 / 840 - q / 45360)))
-    angle = math.pi * far
-    return g * np.where(near, series, (np.cos(angle) - np.sin(angle) / angle) / far)

@@ -1,4 +1,4 @@
-"""Functions with kinks, elementwise: absolute value, larger and smaller of two numbers, selection, limits.
+"""Functions with kinks, elementwise: larger and smaller of two numbers, selection, limits.
 
 Where two branches meet there is no derivative, but a gradient must be chosen; each docstring says which. It always lies
 between the slopes on the two sides.
@@ -15,69 +15,7 @@ from ..op import op
 from ._blocks import unboxed
 from ._samples import PAIRS, SHAPES, away, distinct
 
-__all__ = ["abs", "clip", "maximum", "minimum", "sign", "where"]
-
-
-# --- absolute value and sign ---
-
-
-@op(numpy=np.absolute, samples=lambda rng: [(away(rng, shape),) for shape in SHAPES])
-def abs(x: Array) -> Array:
-    """Absolute value, elementwise. Its gradient at 0 is 0.
-
-    Parameters
-    ----------
-    x : array
-        Of any shape.
-
-    Returns
-    -------
-    array of the same shape
-
-    Examples
-    --------
-    >>> import autodiff as ad
-    >>> import autodiff.functional as F
-    >>> x = ad.Tensor([-2.0, 0.0, 3.0], requires_grad=True)
-    >>> F.abs(x).sum().backward()
-    >>> x.grad
-    array([-1.,  0.,  1.])
-    """
-    return np.absolute(x)
-
-
-@abs.vjp("x")
-def _(g: Array, x: Array) -> Array:
-    # d|x|/dx = sign(x). At 0 the slopes on the two sides are -1 and 1; sign(0) = 0 lies in the middle.
-    return g * np.sign(x)
-
-
-@op(numpy=np.sign, samples=lambda rng: [(away(rng, shape),) for shape in SHAPES])
-def sign(x: Array) -> Array:
-    """Sign, elementwise: -1, 0 or 1.
-
-    It is constant wherever it is differentiable. So the result is a constant too: no gradient flows through it.
-
-    Parameters
-    ----------
-    x : array
-        Of any shape.
-
-    Returns
-    -------
-    array of the same shape
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import autodiff.functional as F
-    >>> F.sign(np.array([-2.0, 0.0, 3.0]))
-    array([-1.,  0.,  1.])
-    """
-    return np.sign(x)
-
-
-sign.nondiff("x")
+__all__ = ["clip", "maximum", "minimum", "where"]
 
 
 # --- selection ---
