@@ -39,7 +39,7 @@ def arrange(op: Spec, args: tuple[Any, ...], settings: dict[str, Any]) -> tuple[
     try:
         bound = signature.full.bind(*args, **named, **settings)
     except TypeError as error:
-        raise TypeError(f"{op.name}{signature.full}: {error}") from None
+        raise TypeError(f"{op.name}{signature}: {error}") from None
     return tuple([bound.arguments.get(name) for name in signature.arguments])
 
 
@@ -49,7 +49,7 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
     for name, value in settings.items():
         if name not in signature.order:
             raise TypeError(
-                f"{op.name}() has no setting {name!r}; it is {op.name}{signature.full}."
+                f"{op.name}() has no setting {name!r}; it is {op.name}{signature}."
                 f"{nearest(name, signature.full.parameters)}"
             )
         if isinstance(value, NumPyProtocols):

@@ -91,7 +91,7 @@ class Op(Spec, Generic[P, R]):
         self.samples, self.error_samples = samples, error_samples
 
     def __repr__(self) -> str:
-        return f"<op {self.name}{self.signature.full}>"
+        return f"<op {self.name}{self.signature}>"
 
     # --- declaring ---
 

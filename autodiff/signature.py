@@ -30,6 +30,11 @@ class Signature(NamedTuple):
     required: frozenset[str]  # settings without a default
     full: inspect.Signature
 
+    def __str__(self) -> str:
+        """Write the parameters as a call does, without their types."""
+        bare = [parameter.replace(annotation=parameter.empty) for parameter in self.full.parameters.values()]
+        return str(inspect.Signature(bare))
+
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Signature:
         """Read the parameters of a forward; refuse what an op cannot have."""

@@ -1,0 +1,218 @@
+"""The table of decisions in docs/policies.md, row by row, each at the exact point.
+
+Every row of the table has a test here, and every test a row.
+"""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+import autodiff.functional as F
+from autodiff import Tensor
+
+TABLE = Path(__file__).parents[2] / "docs" / "policies.md"
+TESTS = {}
+
+
+def row(where):
+    """Make a function the test of the row that begins with these words."""
+
+    def register(function):
+        assert where not in TESTS
+        TESTS[where] = function
+        return function
+
+    return register
+
+
+def rows():
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    cells = [re.match(r"\| (.+?) \| (.+) \|$", line) for line in lines]
+    return [match.group(1) for match in cells if match and match.group(1) not in ("where", "---")]
+
+
+def grad(f, *at):
+    leaves = [Tensor(x, requires_grad=True) for x in at]
+    out = f(*leaves)
+    found = ad.gradients(out, leaves, np.ones(out.shape))
+    return [g.tolist() for g in found] if len(at) > 1 else found[0].tolist()
+
+
+@pytest.mark.parametrize("where", rows())
+def test_row(where):
+    TESTS[where]()
+
+
+def test_every_test_has_a_row():
+    assert set(TESTS) == set(rows())
+
+
+# --- kinks and ties ---
+
+
+@row("`abs`, `relu` at 0; `std` and `norm` at 0")
+def _():
+    assert grad(np.abs, [0.0, -0.0]) == [0, 0]
+    assert grad(F.relu, [0.0, -0.0]) == [0, 0]
+    assert grad(np.std, [1.0, 1.0]) == [0, 0]
+    assert grad(np.std, [3.0]) == [0]
+    assert grad(np.linalg.norm, [0.0, 0.0, 0.0]) == [0, 0, 0]
+    assert grad(lambda x: np.linalg.norm(x) ** 2, [0.0, 0.0]) == [0, 0]
+
+
+@row("`maximum`, `minimum`, `max`, `min` at ties")
+def _():
+    for f in (np.maximum, np.minimum):
+        assert grad(f, 0.0, 0.0) == [0.5, 0.5]
+    for f in (np.max, np.min):
+        assert grad(f, [1.0, 1.0]) == [0.5, 0.5]
+        assert grad(lambda x, f=f: f(x, axis=1).sum(), [[2.0, 2.0, 2.0, 2.0]]) == [[0.25] * 4]
+    # the number of ties is counted in a wide type: 3000 of them do not fit a half's 2048 consecutive integers
+    x = Tensor(np.zeros(3000, np.float16), requires_grad=True)
+    np.max(x).backward()
+    assert x.grad.dtype == np.float16
+    assert set(x.grad.tolist()) == {float(np.float16(1 / 3000))}
+
+
+@row("`clip` at its bounds")
+def _():
+    assert grad(lambda x: np.clip(x, 1, 4), [0.0, 1, 2, 3, 4, 5]) == [0, 1, 1, 1, 1, 0]
+
+
+# --- zeros ---
+
+
+@row("`x**0` at 0; `x**1` at 0")
+def _():
+    assert grad(lambda x: x**0, 0.0) == 0
+    assert grad(lambda x: x**1, 0.0) == 1
+    assert grad(lambda x: x ** np.array([0.0, 1.0, 2.0]), [0.0, 0.0, 0.0]) == [0, 1, 0]
+    assert grad(lambda x: x**3, -2.0) == 12  # the logarithm of a negative base is never taken: no warning
+
+
+@row("gradient of the exponent at base 0")
+def _():
+    assert grad(lambda y: 0.0**y, 2.0) == 0
+    assert grad(np.power, [0.0], [3.0]) == [[0], [0]]
+
+
+@row("`prod` with zeros")
+def _():
+    assert grad(np.prod, [0.0, 2, 3]) == [6, 0, 0]
+    assert grad(np.prod, [0.0, 0, 3]) == [0, 0, 0]
+    assert grad(np.prod, [0.0]) == [1]
+    assert grad(np.cumprod, [2.0, 0, 3]) == [1, 8, 0]
+
+
+# --- masks ---
+
+
+@row("`logsumexp` of all `-inf`")
+def _():
+    x = Tensor([-np.inf, -np.inf], requires_grad=True)
+    y = F.logsumexp(x)
+    y.backward()
+    assert y.item() == -np.inf
+    assert x.grad.tolist() == [0, 0]
+    assert grad(F.logsumexp, [-np.inf, 1.0]) == [0, 1]
+
+
+@row("a fully masked row of `softmax` or attention")
+def _():
+    x = Tensor([[-np.inf, -np.inf], [0.0, 0.0]], requires_grad=True)
+    y = F.softmax(x)
+    y.backward([[1.0, 2.0], [1.0, 0.0]])
+    assert y.tolist() == [[0, 0], [0.5, 0.5]]
+    assert x.grad.tolist() == [[0, 0], [0.25, -0.25]]
+    q, k, v = (Tensor(np.ones((2, 3)), requires_grad=True) for _ in range(3))
+    out = F.scaled_dot_product_attention(q, k, v, mask=np.array([[False, False], [True, True]]))
+    out.sum().backward()
+    assert out.tolist() == [[0, 0, 0], [1, 1, 1]]
+    assert v.grad.tolist() == [[0.5] * 3] * 2
+    assert not q.grad.any()
+    assert not k.grad.any()
+
+
+@row("`cross_entropy` with all targets ignored")
+def _():
+    x = Tensor(np.ones((2, 3)), requires_grad=True)
+    loss = F.cross_entropy(x, np.array([-1, -1]), ignore_index=-1)
+    loss.backward()
+    assert loss.item() == 0
+    assert not x.grad.any()
+
+
+@row("`np.where(x > 0, np.sqrt(x), x)` at x < 0")
+def _():
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(grad(lambda x: np.where(x > 0, np.sqrt(x), x), [-1.0, -4.0])).all()
+    assert grad(lambda x: F.safe_where(x > 0, np.sqrt, x, x), [-1.0, -4.0]) == [1, 1]
+
+
+# --- what is an error ---
+
+
+@row("`set_at` with a repeated index")
+def _():
+    with pytest.raises(ValueError, match="set_at"):
+        F.set_at(Tensor([1.0, 2.0], requires_grad=True), np.array([0, 0]), np.array([3.0, 4.0]))
+
+
+@row("an integer tensor that shall require a gradient; complex data")
+def _():
+    with pytest.raises(TypeError, match=r"float"):
+        Tensor([1, 2], requires_grad=True)
+    with pytest.raises(TypeError, match="real and imaginary parts"):
+        Tensor([1j])
+
+
+@row("`backward` from more than one element without a cotangent")
+def _():
+    x = Tensor([1.0, 2.0, 3.0], requires_grad=True)
+    with pytest.raises(ValueError, match=r"shape \(3,\)"):
+        (x**2).backward()
+    (x**2).backward(np.ones(3))
+    assert x.grad.tolist() == [2, 4, 6]
+
+
+@row("`backward` where nothing requires a gradient")
+def _():
+    with pytest.raises(RuntimeError, match="requires_grad=True"):
+        (Tensor(1.0) * 2).backward()
+
+
+@row("item assignment into a recorded tensor")
+def _():
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    for tensor, value in ((x, 3.0), (x * 2, 3.0), (Tensor([1.0, 2.0]), x[0])):
+        with pytest.raises(TypeError, match=r"F\.set_at.*np\.where"):
+            tensor[0] = value
+
+
+@row("`.grad` of a result")
+def _():
+    x = Tensor(1.0, requires_grad=True)
+    y = x * 2
+    y.backward()
+    with pytest.warns(UserWarning, match=r"retain_grad\(\)"):
+        assert y.grad is None
+
+
+@row("`==`")
+def _():
+    x, y = Tensor([1.0, 2.0]), Tensor([1.0, 3.0])
+    assert type(x == y) is np.ndarray
+    assert (x == y).tolist() == [True, False]
+    assert len({x: 0, Tensor([1.0, 2.0]): 1}) == 2
+    with pytest.raises(ValueError, match="ambiguous"):
+        bool(x)
+    assert bool(Tensor(2.0))
+
+
+@row("an input of `gradients` that the outputs do not depend on")
+def _():
+    x, y = Tensor([1.0, 2.0], requires_grad=True), Tensor(3.0, requires_grad=True)
+    assert ad.gradients(y * 2, x).tolist() == [0, 0]
