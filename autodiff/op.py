@@ -296,7 +296,7 @@ def op(forward: Any = None, /, *, override: bool = False, **declared: Any) -> An
     TypeError
         For parameters that an op cannot have.
     ValueError
-        If another module has an op of this name.
+        If another module has an op of this name, or another op has the NumPy function.
 
     Examples
     --------
@@ -326,6 +326,9 @@ def _register(forward: Callable[P, R], *, override: bool, **declared: Any) -> Op
             f"an op named {made.name!r} exists in {before.__module__}; choose another name, or replace it with "
             f"@op(override=True)"
         )
+    for other in OPS.values():
+        if made.twin is not None and made.twin is other.twin and made.name != other.name and not override:
+            raise ValueError(f"np.{made.twin.__name__} already records {other!r}; replace it with @op(override=True)")
     OPS[made.name] = made
     if made.twin is not None:
         TWINS[made.twin] = made if isinstance(made.twin, np.ufunc) else as_numpy(made.twin, made)

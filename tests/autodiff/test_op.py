@@ -9,7 +9,7 @@ import pytest
 
 import autodiff as ad
 from autodiff import Tensor, op, save
-from autodiff.node import OPS, TWINS
+from autodiff.node import OPS, TWINS, TWINS
 from autodiff.op import Op
 
 
@@ -281,15 +281,29 @@ def test_a_decomposition_runs_under_decompose():
 
 
 def test_ufunc_twins_record():
-    @op(numpy=np.arctan)
-    def arctan(x):
-        return np.arctan(x)
+    ufunc = np.frompyfunc(lambda x: x * x * x, 1, 1)
 
-    arctan.vjp("x")(lambda g, x: g / (1 + x * x))
+    @op(numpy=ufunc)
+    def cubed(x):
+        return x * x * x
+
+    cubed.vjp("x")(lambda g, x: g * (3 * x * x))
     x = leaf([1.0, 2.0])
-    np.arctan(x).sum().backward()
-    np.testing.assert_allclose(x.grad, [0.5, 0.2])
-    assert arctan.elementwise
+    ufunc(x).sum().backward()
+    np.testing.assert_allclose(x.grad, [3.0, 12.0])
+    assert cubed.elementwise
+
+
+@pytest.mark.parametrize("twin", [np.exp, np.reshape])
+def test_twin_of_another_op_is_refused(twin):
+    def usurper(x):
+        return x
+
+    before = TWINS[twin]
+    with pytest.raises(ValueError, match=rf"np\.{twin.__name__} already records .*override=True"):
+        op(numpy=twin)(usurper)
+    assert TWINS[twin] is before
+    assert "usurper" not in OPS
 
 
 def test_defining_an_op_again_replaces_it():
