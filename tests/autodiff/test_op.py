@@ -9,7 +9,7 @@ import pytest
 
 import autodiff as ad
 from autodiff import Tensor, op, save
-from autodiff.node import OPS, TWINS, TWINS
+from autodiff.node import OPS, TWINS
 from autodiff.op import Op
 
 
