@@ -30,7 +30,7 @@ from .node import OPS, TWINS, Leaf, Node, Plan, Spec, Vertex
 from .protocols import as_numpy
 from .tensor import Tensor, wrap
 
-__all__ = ["Op", "op", "save"]
+__all__ = ["PICK", "Op", "op", "save"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -236,7 +236,7 @@ def _pick(node: Node, i: int, out: NDArray[Any], args: Sequence[Any]) -> Tensor:
     """Make one output of several: its node hands the cotangent on to the call's, with its place."""
     out, root = _view_of(out, args)
     settings = {"index": i, "count": len(node.shape)}
-    pick = Node(_PICK, (node,), None, None, None, settings, out.shape, out.dtype, node.scope, root)
+    pick = Node(PICK, (node,), None, None, None, settings, out.shape, out.dtype, node.scope, root)
     return wrap(out, pick if out.dtype.kind == "f" else None)
 
 
@@ -247,7 +247,7 @@ def pick(outputs: Any, *, index: int, count: int) -> Any:
 
 _PICK_SPEC = Spec(pick, elementwise=False, batched=False, linear=True)
 _PICK_SPEC.add_rule(["outputs"], lambda g, index, count: Pick((index, count, g)))
-_PICK = _PICK_SPEC.plan(1, 1)
+PICK = _PICK_SPEC.plan(1, 1)
 
 
 # --- registration ---
@@ -326,9 +326,8 @@ def _register(forward: Callable[P, R], *, override: bool, **declared: Any) -> Op
             f"an op named {made.name!r} exists in {before.__module__}; choose another name, or replace it with "
             f"@op(override=True)"
         )
-    for other in OPS.values():
-        if made.twin is not None and made.twin is other.twin and made.name != other.name and not override:
-            raise ValueError(f"np.{made.twin.__name__} already records {other!r}; replace it with @op(override=True)")
+    if made.twin in TWINS and getattr(before, "twin", None) is not made.twin and not override:
+        raise ValueError(f"np.{made.twin.__name__} already records another op; replace that with @op(override=True)")
     OPS[made.name] = made
     if made.twin is not None:
         TWINS[made.twin] = made if isinstance(made.twin, np.ufunc) else as_numpy(made.twin, made)
