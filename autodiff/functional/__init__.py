@@ -18,6 +18,7 @@ from .norms import *
 from .powers import *
 from .reductions import *
 from .rope import *
+from .rounding import *
 from .scans import *
 from .selection import *
 from .shape import *

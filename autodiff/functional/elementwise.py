@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ..node import Array
+from ..node import TWINS, Array
 from ..op import op
 from ._blocks import unboxed
 from ._samples import SHAPES, away, pairs
 
-__all__ = ["add", "astype", "divide", "multiply", "negative", "subtract"]
+__all__ = ["add", "astype", "divide", "multiply", "negative", "positive", "subtract"]
 
 
 # --- sums and products ---
@@ -183,6 +183,38 @@ def negative(x: Array) -> Array:
 @negative.vjp("x")
 def _(g: Array) -> Array:
     return -g
+
+
+@op(numpy=np.positive, linear=True, samples=lambda rng: [(away(rng, shape),) for shape in SHAPES])
+def positive(x: Array) -> Array:
+    """Same numbers, in an array of their own.
+
+    Parameters
+    ----------
+    x : array
+        Of any shape.
+
+    Returns
+    -------
+    array of the same shape
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import autodiff.functional as F
+    >>> F.positive(np.array([1.0, -2.0]))
+    array([ 1., -2.])
+    """
+    return np.positive(x)
+
+
+@positive.vjp("x")
+def _(g: Array) -> Array:
+    return g
+
+
+# For real numbers they are no more than that.
+TWINS[np.conjugate] = TWINS[np.real] = TWINS[np.real_if_close] = positive
 
 
 # --- dtype ---

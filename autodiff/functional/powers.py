@@ -6,10 +6,11 @@ import numpy as np
 
 from ..node import TWINS, Array
 from ..op import op
+from ..protocols import to_array
 from ._samples import PAIRS, SHAPES, away, distinct
 from .elementwise import astype
 
-__all__ = ["cbrt", "hypot", "power", "reciprocal", "sqrt", "square"]
+__all__ = ["cbrt", "hypot", "ldexp", "power", "reciprocal", "sqrt", "square"]
 
 
 # --- powers ---
@@ -142,6 +143,60 @@ def reciprocal(x: Array) -> Array:
 @reciprocal.vjp("x")
 def _(g: Array, out: Array) -> Array:
     return -g * (out * out)  # dy = -1/x² dx = -y² dx
+
+
+@op(
+    numpy=np.ldexp,
+    samples=lambda rng: [
+        *((away(rng, a), rng.integers(-3, 4, b)) for a, b in PAIRS),
+        (away(rng, (2, 3)), -2),
+    ],
+    error_samples=[((np.ones(3), 0.5), TypeError)],
+)
+def ldexp(x1: Array, x2: Array) -> Array:
+    """Product of a number and a power of 2, ``x1 * 2**x2``, elementwise, without rounding.
+
+    Parameters
+    ----------
+    x1 : array
+        Of any shape.
+    x2 : integer array
+        Exponents, of a shape that broadcasts with `x1`.
+
+    Returns
+    -------
+    array of the broadcast shape
+
+    Raises
+    ------
+    TypeError
+        If the exponents are not integers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import autodiff.functional as F
+    >>> F.ldexp(np.array([0.5, 3.0]), 2)
+    array([ 2., 12.])
+    """
+    return np.ldexp(x1, x2)
+
+
+ldexp.nondiff("x2")
+
+
+@ldexp.vjp("x1")
+def _(g: Array, x2: Array) -> Array:
+    return np.ldexp(g, x2)  # dy = 2^x2 dx1
+
+
+def _frexp(x: Array) -> tuple[Array, Array]:
+    """``np.frexp`` of a tensor: with the exponents as plain integers the mantissas are ``x * 2**-exponent``."""
+    exponents = np.frexp(to_array(x))[1]
+    return ldexp(x, -exponents), exponents
+
+
+TWINS[np.frexp] = _frexp
 
 
 # --- roots ---

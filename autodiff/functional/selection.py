@@ -15,7 +15,7 @@ from ..op import op
 from ._blocks import unboxed
 from ._samples import PAIRS, SHAPES, away, distinct
 
-__all__ = ["clip", "maximum", "minimum", "where"]
+__all__ = ["clip", "fmax", "fmin", "maximum", "minimum", "nan_to_num", "where"]
 
 
 # --- selection ---
@@ -95,6 +95,79 @@ def _(g: Array, x1: Array, x2: Array) -> Array:
 @minimum.vjp("x2")
 def _(g: Array, x1: Array, x2: Array) -> Array:
     return _share(g, x2 < x1, x1 == x2)
+
+
+@op(numpy=np.fmax, samples=lambda rng: [distinct(rng, *shapes) for shapes in PAIRS])
+def fmax(x1: Array, x2: Array) -> Array:
+    """Larger of two numbers, elementwise, where NaN counts as missing. Equal numbers get half of the gradient each.
+
+    Parameters
+    ----------
+    x1, x2 : array
+        Of shapes that broadcast.
+
+    Returns
+    -------
+    array of the broadcast shape
+        NaN only where both are NaN. Next to a NaN the other number is the result and gets the gradient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import autodiff.functional as F
+    >>> F.fmax(np.array([-1.0, np.nan, 1.0]), 0.5)
+    array([0.5, 0.5, 1. ])
+    """
+    return np.fmax(x1, x2)
+
+
+@fmax.vjp("x1")
+def _(g: Array, x1: Array, x2: Array) -> Array:
+    return _share(g, (x1 > x2) | np.isnan(x2), _tied(x1, x2))
+
+
+@fmax.vjp("x2")
+def _(g: Array, x1: Array, x2: Array) -> Array:
+    return _share(g, (x2 > x1) | np.isnan(x1), _tied(x1, x2))
+
+
+@op(numpy=np.fmin, samples=lambda rng: [distinct(rng, *shapes) for shapes in PAIRS])
+def fmin(x1: Array, x2: Array) -> Array:
+    """Smaller of two numbers, elementwise, where NaN counts as missing. Equal numbers get half of the gradient each.
+
+    Parameters
+    ----------
+    x1, x2 : array
+        Of shapes that broadcast.
+
+    Returns
+    -------
+    array of the broadcast shape
+        NaN only where both are NaN. Next to a NaN the other number is the result and gets the gradient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import autodiff.functional as F
+    >>> F.fmin(np.array([-1.0, np.nan, 1.0]), 0.5)
+    array([-1. ,  0.5,  0.5])
+    """
+    return np.fmin(x1, x2)
+
+
+@fmin.vjp("x1")
+def _(g: Array, x1: Array, x2: Array) -> Array:
+    return _share(g, (x1 < x2) | np.isnan(x2), _tied(x1, x2))
+
+
+@fmin.vjp("x2")
+def _(g: Array, x1: Array, x2: Array) -> Array:
+    return _share(g, (x2 < x1) | np.isnan(x1), _tied(x1, x2))
+
+
+def _tied(x1: Array, x2: Array) -> Any:
+    """Where neither is to be preferred: they are equal, or both missing."""
+    return (x1 == x2) | (np.isnan(x1) & np.isnan(x2))
 
 
 def _share(g: Array, chosen: Any, tied: Any) -> Array:
@@ -231,6 +304,49 @@ def _(g: Array, a: Array, min: Array, max: Array) -> Array:
     if min is not None:
         taken = taken | (min > max)
     return np.where(taken, g, 0.0)
+
+
+@op(
+    numpy=np.nan_to_num,
+    elementwise=True,
+    samples=lambda rng: [
+        *((away(rng, shape),) for shape in SHAPES),
+        (away(rng, (2, 3)), {"nan": 1.0, "posinf": 2.0, "neginf": -2.0}),
+    ],
+)
+def nan_to_num(x: Array, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Array:
+    """Finite numbers as they are, others replaced, elementwise. What is replaced gets no gradient.
+
+    Parameters
+    ----------
+    x : array
+        Of any shape.
+    nan : float
+        What NaN becomes.
+    posinf, neginf : float, optional
+        What plus and minus infinity become: by default the largest and the smallest number of the dtype.
+
+    Returns
+    -------
+    array of the same shape
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import autodiff as ad
+    >>> import autodiff.functional as F
+    >>> x = ad.Tensor([1.0, np.nan, np.inf], requires_grad=True)
+    >>> y = F.nan_to_num(x, posinf=9.0)
+    >>> y.sum().backward()
+    >>> y.tolist(), x.grad
+    ([1.0, 0.0, 9.0], array([1., 0., 0.]))
+    """
+    return unboxed(np.asarray(np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)))
+
+
+@nan_to_num.vjp("x")
+def _(g: Array, x: Array) -> Array:
+    return np.where(np.isfinite(x), g, 0.0)  # y = x, or a constant
 
 
 def _numpy_clip(a: Array, a_min: Array = None, a_max: Array = None, *, min: Array = None, max: Array = None) -> Array:
