@@ -15,11 +15,14 @@ from .anomaly import AnomalyError, detect_anomaly
 from .differentiate import gradients
 from .modes import decompose, no_grad, scope
 from .op import op, save
+from .recompute import recompute
 from .tensor import Tensor, as_tensor
+from .transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "AnomalyError", "Tensor", "as_tensor", "decompose", "detect_anomaly", "functional", "gradients", "no_grad", "op",
-    "save", "scope", "viz",
+    "AnomalyError", "Tensor", "as_tensor", "decompose", "detect_anomaly", "functional", "grad", "gradients",
+    "hessian", "hvp", "jacobian", "jvp", "no_grad", "op", "recompute", "save", "scope", "value_and_grad", "viz",
+    "vjp",
 ]  # fmt: skip

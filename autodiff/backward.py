@@ -82,7 +82,10 @@ def sweep(
         if node.plan.keep is not None:
             _check_unchanged(node, node.plan.keep)
         if type(g) is list:
-            g = _fill_missing(g, node)
+            if node.plan.rules:
+                g = _fill_missing(g, node)
+            else:  # a function to be recomputed: its nodes are made again, and swept in its place
+                nodes += _replay(node, g, table, owned, wanted, lift is not None)
         view = node if lift is None else lift(node)
         for rule, needs in node.plan.rules if wanted is None else _narrow(node, wanted):
             for i, contribution in _run(rule, node, view, g, needs):
@@ -114,10 +117,12 @@ class Pick(tuple[int, int, Any]):
     __slots__ = ()
 
 
-def _order(roots: list[Vertex], targets: Collection[Vertex] | None) -> tuple[list[Node], set[Vertex] | None]:
+def _order(
+    roots: list[Vertex], targets: Collection[Vertex] | None, end: Iterable[Vertex | None] = ()
+) -> tuple[list[Node], set[Vertex] | None]:
     """Return the nodes to visit, oldest first, and, if there are targets, the vertices that lead to one."""
-    seen: set[Vertex] = set(roots)
-    stack = [vertex for vertex in seen if type(vertex) is Node]
+    stack: list[Node] = [vertex for vertex in dict.fromkeys(roots) if type(vertex) is Node]
+    seen: set[Vertex | None] = {*roots, *end}
     nodes: list[Node] = []
     while stack:
         node = stack.pop()
@@ -170,6 +175,25 @@ def _fill_missing(cotangents: list[Array | None], node: Node) -> list[Array]:
     """Give the outputs that no one used a cotangent of zeros."""
     kinds = zip(cotangents, node.shape, node.dtype, strict=True)
     return [np.zeros(shape, dtype) if g is None else g for g, shape, dtype in kinds]
+
+
+def _replay(
+    node: Node, cotangents: list[Array | None], table: dict[Vertex, Array], owned: set[Vertex],
+    wanted: set[Vertex] | None, recorded: bool,
+) -> list[Node]:  # fmt: skip
+    """Make the nodes behind a recomputed function's outputs again, pass the cotangents on to those; oldest first.
+
+    They are younger than all nodes that are left, and end where the first run ended: at the parents of this node.
+    """
+    assert node.extra is not None  # where the function is kept
+    vertices = node.extra["replay"](node, recorded)
+    reached = [(vertex, g) for vertex, g in zip(vertices, cotangents, strict=True) if g is not None]
+    for vertex, g in reached:
+        _add(table, owned, vertex, g)
+    nodes, more = _order([vertex for vertex, _ in reached], wanted, node.parents)
+    if wanted is not None and more is not None:
+        wanted |= more
+    return nodes
 
 
 def _narrow(node: Node, wanted: set[Vertex]) -> list[tuple[Rule, tuple[bool, ...]]]:
@@ -252,4 +276,3 @@ def _check_unchanged(node: Node, keep: tuple[bool, ...]) -> None:
 def _describe(node: Node, rule: Rule) -> str:
     names = ", ".join(repr(node.op.signature.arguments[i]) for i in rule.arguments)
     return f"{node.op.name!r} for {names} (node {node.number}{', in ' + node.scope if node.scope else ''})"
-

@@ -9,11 +9,11 @@ import numpy as np
 
 from . import modes
 from .anomaly import sweep
-from .node import Node
+from .node import Array, Node
 from .protocols import to_array
 from .tensor import Tensor, start, wrap
 
-__all__ = ["gradients"]
+__all__ = ["gradients", "pull"]
 
 
 class _Lifted:
@@ -50,6 +50,21 @@ def _has_floats(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(_has_floats, value.values()))
     return isinstance(value, (float, complex)) or getattr(getattr(value, "dtype", None), "kind", "") in ("f", "c", "O")
+
+
+def pull(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Sequence[Any], *, record: bool, retain: bool = True
+) -> list[Array]:
+    """Pull the cotangents of outputs back to inputs, zeros where none arrives; what arrives may share memory."""
+    roots = [start(end, g, record) for end, g in zip(outputs, cotangents, strict=True)]
+    targets = {tensor.node for tensor in inputs if tensor.node is not None}
+    if record:
+        with modes.recording():
+            found = sweep(roots, targets, retain_graph=True, lift=_Lifted)
+    else:
+        found = sweep(roots, targets, retain_graph=retain)
+    arrived = [None if tensor.node is None else found.get(tensor.node) for tensor in inputs]
+    return [np.zeros(x.shape, x.dtype) if g is None else g for x, g in zip(inputs, arrived, strict=True)]
 
 
 @overload
@@ -112,18 +127,9 @@ def gradients(
     for position, tensor in enumerate(starts):
         if not tensor.requires_grad:
             raise RuntimeError(f"input {position} requires no gradient: make it with Tensor(data, requires_grad=True)")
-    roots = [start(end, g, create_graph) for end, g in zip(ends, given, strict=True)]
-    targets = {tensor.node for tensor in starts if tensor.node is not None}
-    if create_graph:
-        with modes.recording():
-            found = sweep(roots, targets, retain_graph=True, lift=_Lifted)
-    else:
-        found = sweep(roots, targets, retain_graph=True)
+    found = pull(ends, starts, given, record=create_graph)
     results = []
-    for tensor in starts:
-        g = found.get(tensor.node) if tensor.node is not None else None
-        if g is None:
-            g = np.zeros(tensor.shape, tensor.dtype)
+    for tensor, g in zip(starts, found, strict=True):
         # an array of its own, also where two inputs have one and the same gradient
         result = wrap(np.array(to_array(g), tensor.dtype), g.node if type(g) is Tensor and g.requires_grad else None)
         if create_graph and result.node is None:  # a constant: its own derivatives are zero, not an error

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
-__all__ = ["Mode", "current", "decompose", "no_grad", "recording", "scope"]
+__all__ = ["Mode", "current", "decompose", "no_grad", "recording", "scope", "transforming"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,6 +30,8 @@ class Mode(NamedTuple):
         Whether a fused op is recorded as its decomposition into primitives.
     anomaly : bool
         Whether every value is checked as it is made.
+    nested : bool
+        Whether a transform such as `grad` is running its function: one inside must give results that are recorded.
     scope : str
         Dotted path of the enclosing scopes, kept by every node made inside.
     outer : Mode or None
@@ -39,6 +41,7 @@ class Mode(NamedTuple):
     record: bool = True
     decompose: bool = False
     anomaly: bool = False
+    nested: bool = False
     scope: str = ""
     outer: Mode | None = None
 
@@ -56,12 +59,14 @@ class Switch:
     while it is active, and used by several threads at once.
     """
 
-    __slots__ = ("_anomaly", "_decompose", "_name", "_record")
+    __slots__ = ("_anomaly", "_decompose", "_name", "_nested", "_record")
 
     def __init__(
-        self, record: bool | None = None, decompose: bool | None = None, name: str | None = None, anomaly: bool = False
-    ) -> None:
-        self._record, self._decompose, self._name, self._anomaly = record, decompose, name, anomaly
+        self, record: bool | None = None, decompose: bool | None = None, name: str | None = None, anomaly: bool = False,
+        nested: bool = False,
+    ) -> None:  # fmt: skip
+        self._record, self._decompose, self._name = record, decompose, name
+        self._anomaly, self._nested = anomaly, nested
 
     def __enter__(self) -> None:
         outer = _mode.get()
@@ -70,7 +75,8 @@ class Switch:
         path = outer.scope
         if self._name is not None:
             path = f"{path}.{self._name}" if path else self._name
-        _mode.set(Mode(record, decompose, outer.anomaly or self._anomaly, path, outer))
+        anomaly, nested = outer.anomaly or self._anomaly, outer.nested or self._nested
+        _mode.set(Mode(record, decompose, anomaly, nested, path, outer))
 
     def __exit__(self, *error: object) -> None:
         _mode.set(cast(Mode, _mode.get().outer))
@@ -140,6 +146,11 @@ def no_grad() -> Switch:
 def recording() -> Switch:
     """Record inside, even below `no_grad`, fused ops as their decompositions: how a backward pass records itself."""
     return Switch(record=True, decompose=True)
+
+
+def transforming(decompose: bool) -> Switch:
+    """Record what a transform differentiates, also below `no_grad`; as decompositions where this is done twice."""
+    return Switch(record=True, decompose=decompose or None, nested=True)
 
 
 def decompose() -> Switch:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import hashlib
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -112,6 +115,45 @@ class RowStream:
         return out
 
 
+class Draws:
+    """What the masks inside a function were drawn from, as it was before each draw, so that they can be drawn again."""
+
+    __slots__ = ("_before",)
+
+    def __init__(self) -> None:
+        self._before: list[RandomSource] = []
+
+    @contextlib.contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note every draw made inside."""
+        outer = _tap.get()
+
+        def note(source: RandomSource) -> RandomSource:
+            source = source if outer is None else outer(source)
+            self._before.append(copy.deepcopy(source))
+            return source
+
+        token = _tap.set(note)
+        try:
+            yield
+        finally:
+            _tap.reset(token)
+
+    @contextlib.contextmanager
+    def repeated(self) -> Iterator[None]:
+        """Draw inside what was noted, in the same order; the generators that are asked do not advance."""
+        before = iter(self._before)
+        token = _tap.set(lambda source: copy.deepcopy(next(before, source)))
+        try:
+            yield
+        finally:
+            _tap.reset(token)
+
+
+_tap: ContextVar[Callable[[RandomSource], RandomSource] | None] = ContextVar("autodiff_draws", default=None)
+"""Sees every source before it is drawn from, and says what to draw from instead."""
+
+
 @op(
     linear=True,
     samples=lambda rng: [
@@ -202,6 +244,9 @@ def draw_kept(shape: tuple[int, ...], p: float, rng: Rng) -> NDArray[np.bool_] |
         source = rng
     else:
         raise TypeError(f"rng must be an int seed, a numpy Generator or a RowStream; got a {type(rng).__name__}")
+    tap = _tap.get()
+    if tap is not None:
+        source = tap(source)
     kept: NDArray[np.bool_] = source.random(shape, dtype=np.float32) >= p
     return kept
 
