@@ -34,6 +34,7 @@ def sweep(
     targets: Collection[Vertex] | None = None,
     *,
     retain_graph: bool = False,
+    since: int = 0,
     lift: Lift | None = None,
     watch: Watch | None = None,
 ) -> dict[Vertex, Array]:
@@ -47,6 +48,8 @@ def sweep(
         Visit only what lies between the roots and these. By default, all leaves that require a gradient.
     retain_graph : bool
         Keep the saved values; otherwise each node's are released as soon as its rules have run.
+    since : int
+        Nothing numbered up to this leads to a target, so it is not looked at.
     lift : callable, optional
         Turns a node into a view of it whose saved values are recorded tensors: the sweep is then recorded itself.
     watch : callable, optional
@@ -68,7 +71,7 @@ def sweep(
     table: dict[Vertex, Array] = {}
     owned: set[Vertex] = set()
     results: dict[Vertex, Array] = {}
-    nodes, wanted = _order([vertex for vertex, _ in roots], targets)
+    nodes, wanted = _order([vertex for vertex, _ in roots], targets, since=since)
     for vertex, cotangent in roots:
         _add(table, owned, vertex, cotangent)
 
@@ -118,7 +121,7 @@ class Pick(tuple[int, int, Any]):
 
 
 def _order(
-    roots: list[Vertex], targets: Collection[Vertex] | None, end: Iterable[Vertex | None] = ()
+    roots: list[Vertex], targets: Collection[Vertex] | None, end: Iterable[Vertex | None] = (), since: int = 0
 ) -> tuple[list[Node], set[Vertex] | None]:
     """Return the nodes to visit, oldest first, and, if there are targets, the vertices that lead to one."""
     stack: list[Node] = [vertex for vertex in dict.fromkeys(roots) if type(vertex) is Node]
@@ -133,7 +136,7 @@ def _order(
             )
         nodes.append(node)
         for parent in node.parents:
-            if parent is not None and parent.requires_grad and parent not in seen:
+            if parent is not None and parent.requires_grad and parent not in seen and parent.number > since:
                 seen.add(parent)
                 if type(parent) is Node:
                     stack.append(parent)

@@ -113,7 +113,13 @@ class Call:
         """Pull cotangents of some ends back to the variables; those that are constants give nothing."""
         pairs = [(end, g) for end, g in zip(ends, cotangents, strict=True) if _follows(end)]
         outputs, arriving = [end for end, _ in pairs], [g for _, g in pairs]
-        return pull(outputs, self.variables, arriving, record=record, retain=retain)
+        return pull(outputs, self.variables, arriving, record=record, retain=retain, since=self.begin)
+
+    def pull_on(self, pulled: Sequence[Any], inputs: Sequence[Tensor], directions: Sequence[Any]) -> list[Array]:
+        """Pull directions back through what was pulled and recorded; constants give nothing."""
+        pairs = [(y, v) for y, v in zip(pulled, directions, strict=True) if _follows(y)]
+        outputs, arriving = [y for y, _ in pairs], [v for _, v in pairs]
+        return pull(outputs, inputs, arriving, record=self.recorded, retain=self.recorded, since=self.begin)
 
     def given(self, model: Any, tree: Any, what: str, like: Sequence[Any]) -> list[Any]:
         """Check a tree of cotangents or tangents, against a tree of outputs or arguments and its leaves."""

@@ -53,16 +53,17 @@ def _has_floats(value: Any) -> bool:
 
 
 def pull(
-    outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Sequence[Any], *, record: bool, retain: bool = True
-) -> list[Array]:
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Sequence[Any], *, record: bool,
+    retain: bool = True, since: int = 0,
+) -> list[Array]:  # fmt: skip
     """Pull the cotangents of outputs back to inputs, zeros where none arrives; what arrives may share memory."""
     roots = [start(end, g, record) for end, g in zip(outputs, cotangents, strict=True)]
     targets = {tensor.node for tensor in inputs if tensor.node is not None}
     if record:
         with modes.recording():
-            found = sweep(roots, targets, retain_graph=True, lift=_Lifted)
+            found = sweep(roots, targets, retain_graph=True, since=since, lift=_Lifted)
     else:
-        found = sweep(roots, targets, retain_graph=retain)
+        found = sweep(roots, targets, retain_graph=retain, since=since)
     arrived = [None if tensor.node is None else found.get(tensor.node) for tensor in inputs]
     return [np.zeros(x.shape, x.dtype) if g is None else g for x, g in zip(inputs, arrived, strict=True)]
 

@@ -20,7 +20,6 @@ import numpy as np
 
 from . import modes
 from .calls import Call, recorded_among
-from .differentiate import pull
 from .functional import stack
 from .node import Leaf, clock
 from .tensor import Tensor, wrap
@@ -217,7 +216,7 @@ def jvp(
     ends = [end for end in call.ends if type(end) is Tensor and end.requires_grad]
     duals = [wrap(np.ones(end.shape, end.dtype)[()], Leaf(end.shape, end.dtype, True)) for end in ends]
     pulled = call.pull(ends, duals, record=True)
-    pushed = iter(_pull_linear(pulled, duals, directions, call.recorded))
+    pushed = iter(call.pull_on(pulled, duals, directions))
     tangent = [
         next(pushed) if type(end) is Tensor and end.requires_grad else np.zeros(np.shape(end), end.dtype)
         for end in call.ends
@@ -268,7 +267,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     call = _call_at(f, primals, tangents)
     directions = call.given(tuple(primals), tuple(tangents), "tangents", call.variables)
     gradients = call.pull([call.scalar()], [None], record=True)
-    changes = _pull_linear(gradients, call.variables, directions, call.recorded)
+    changes = call.pull_on(gradients, call.variables, directions)
     return call.per_argument(call.close(changes))[0]
 
 
@@ -369,12 +368,6 @@ def _call_at(f: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool =
             raise TypeError(f"{what} must be a tuple with one entry for each argument, not a {type(given).__name__}")
     positions = tuple(range(len(primals)))
     return Call(f, tuple(primals), {}, positions, has_aux=has_aux, twice=True, also=tangents)
-
-
-def _pull_linear(pulled: Sequence[Any], inputs: Sequence[Tensor], directions: Sequence[Any], record: bool) -> list[Any]:
-    """Pull directions back through recorded cotangents; constant ones contribute nothing."""
-    pairs = [(y, v) for y, v in zip(pulled, directions, strict=True) if type(y) is Tensor and y.requires_grad]
-    return pull([y for y, _ in pairs], inputs, [v for _, v in pairs], record=record, retain=record)
 
 
 def _blocks(call: Call, end: Any) -> list[Any]:

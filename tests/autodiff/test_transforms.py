@@ -467,3 +467,34 @@ def test_products_with_a_hessian_cost_a_few_passes_backward(monkeypatch):
     swept.clear()
     ad.jvp(lambda x: np.exp(x), (x,), (x,))
     assert len(swept) == 2
+
+
+def test_only_what_the_call_made_is_looked_at(monkeypatch):
+    from autodiff import backward
+
+    looked_at = []  # how many nodes by each sweep, before those that lead to no target are left out
+    order = backward._order
+
+    def counting(roots, targets, **how):
+        looked_at.append(len(order(roots, None, **how)[0]))
+        return order(roots, targets, **how)
+
+    monkeypatch.setattr(backward, "_order", counting)
+
+    def f(x):  # an inner minimisation that is differentiated as a whole
+        y = x
+        for _ in range(30):
+            y = y - 0.1 * ad.grad(lambda y: (y - x) ** 2)(y * 1.5)
+        return y
+
+    ad.grad(f)(1.0)
+    *inner, outer = looked_at
+    assert max(inner) < 10
+    assert outer > 100
+
+
+def test_a_graph_that_is_closed_over_may_be_spent():
+    w = leaf(2.0)
+    y = w * w
+    y.backward()
+    assert ad.grad(lambda x: y * x)(3.0) == 4.0
