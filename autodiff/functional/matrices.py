@@ -161,8 +161,8 @@ def _products_of_all_but_two(s: NDArray[Any]) -> NDArray[Any]:
     between = _products_before(np.where(behind_i, s[..., None, :], s.dtype.type(1)))
     before, behind = _products_before(s), _products_before(s[..., ::-1])[..., ::-1]
     products = np.where(behind_i, before[..., :, None] * between * behind[..., None, :], s.dtype.type(0))
-    products = products + np.swapaxes(products, -1, -2)
-    return products
+    symmetric: NDArray[Any] = products + np.swapaxes(products, -1, -2)
+    return symmetric
 
 
 # --- its logarithm ---
