@@ -286,6 +286,34 @@ def test_given_a_recorded_tensor_results_are_recorded():
     assert ad.gradients(ad.grad(lambda t, u: t * u * u, 0)(2.0, y), y).item() == 18.0
 
 
+def test_pulling_back_from_a_recorded_tensor_is_recorded():
+    x = leaf(3.0)
+    _, vjp_fn = ad.vjp(lambda x: x**3, x)
+    vjp_fn(1.0)[0].backward()
+    assert x.grad == 18.0
+
+
+def test_a_leaf_that_is_written_to_inside_is_outside_all_the_same():
+    x, w = leaf(3.0), leaf(5.0)
+
+    def f(t):
+        w.data = 2.0
+        return t * w
+
+    g = ad.grad(f)(x)
+    assert g.item() == 2.0
+    g.backward()
+    assert w.grad == 1.0
+
+
+def test_switches_of_mode_do_not_hide_the_outer_transform():
+    def f(x):
+        with ad.scope("inside"), ad.decompose():
+            return x * ad.grad(lambda y: x * y * y)(2.0)
+
+    assert ad.grad(f)(3.0) == 24.0
+
+
 def test_closed_over_leaves_are_constants_and_get_no_gradient():
     w, x = leaf(2.0), leaf(5.0)
     assert ad.grad(lambda x: w * x * x)(3.0) == 12.0
