@@ -66,7 +66,7 @@ def test_values_are_those_of_numpy(points, settings):
         assert np.interp(leaf(3.0), KNOTS, VALUES).item() == 0.5
 
 
-@pytest.mark.parametrize("settings", [{}, {"left": 1.0}, {"left": 1.0, "right": 2.0}, {"period": 4.3}, {"period": -5}])
+@pytest.mark.parametrize("settings", [{}, {"left": 1.0, "right": 2.0}, {"period": 4.3}, {"period": -4.3}])
 def test_gradients_of_all_arguments(settings):
     x = np.array([[-2.0, -0.3, 0.7], [1.9, 2.6, 4.1]])
     check_grads(lambda x, xp, fp: np.interp(x, xp, fp, **settings), x, KNOTS, VALUES)
