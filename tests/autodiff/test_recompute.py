@@ -7,6 +7,7 @@ import gc
 import itertools
 import tracemalloc
 import weakref
+from contextvars import ContextVar
 
 import numpy as np
 import pytest
@@ -331,6 +332,20 @@ def test_the_second_run_sees_the_modes_of_the_first():
     assert scopes == [("outer", "softplus")] * 2
     assert y.node.scope == "outer"
     np.testing.assert_allclose(x.grad, 2 / (1 + np.exp(-1.0)), rtol=1e-6)
+
+
+def test_every_further_run_finds_the_context_variables_of_the_first():
+    count, x = ContextVar("count", default=1), leaf(2.0)
+
+    @ad.recompute
+    def f(x):
+        count.set(count.get() * 3)
+        return x * x * float(count.get())
+
+    y = f(x)
+    for _ in range(2):
+        assert ad.gradients(y, x).item() == 12.0
+    assert count.get() == 3
 
 
 def test_a_gradient_that_is_retained_inside_and_one_of_a_result():
