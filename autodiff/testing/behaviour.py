@@ -215,9 +215,7 @@ def check_saved(e: Examination) -> None:
     with np.errstate(all="ignore"):
         want = _bits(e.trial.raw_with({}, e.cotangents[0]))
         unused = [name for name, value in saved.items() if _has_floats(value) and not _matters(e, name, value, want)]
-    e.report.saved_in_vain = tuple(
-        e.subject.arguments[int(name.split()[1])] if name.startswith("input ") else name for name in unused
-    )
+    e.report.saved_in_vain = tuple(map(e.readable, unused))
 
 
 def _has_floats(value: Any) -> bool:

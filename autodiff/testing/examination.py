@@ -16,7 +16,7 @@ from ..node import Rule
 from ..op import Op
 from .numeric import Vector, flat
 from .report import CheckError, Subject, VJPReport
-from .trial import Trial
+from .trial import Recording, Trial
 from .value import Problem
 
 __all__ = ["Examination", "declared_of", "in_precision"]
@@ -75,6 +75,17 @@ class Examination:
         return {i: part for i, part in self.by_position(self.answers) if i in self.wrt}
 
     @cached_property
+    def recording(self) -> Recording | str:
+        """The backward pass for the first cotangent, recorded; or why there is none, since it must raise then."""
+        if self.op.decomposed is not None:
+            return "the op is fused: its higher derivatives are those of its decomposition"
+        try:
+            with np.errstate(all="ignore"):
+                return Recording(self.record(self.values), self.cotangents[0])
+        except Exception as error:
+            return f"the rule cannot be differentiated, and raises ({type(error).__name__}: {_first_line(error)})"
+
+    @cached_property
     def single(self) -> Trial:
         """The call with float32 arguments."""
         return self.record([in_precision(value, np.float32) for value in self.values])
@@ -89,14 +100,16 @@ class Examination:
     def problem(self) -> Problem:
         """What the differences are compared with."""
         rows = np.stack([np.asarray(flat(tuple(g)), float) for g in self.cotangents])
-        claimed = {
-            i: np.stack([np.asarray(gradients[k], float).reshape(-1) for gradients in self.gradients])
-            for k, i in enumerate(self.wrt)
-        }
         return Problem(
             self.subject, self.forward, self.values, [out.shape for out in self.trial.values], self.wrt, rows,
-            claimed, self.rtol, self.atol, self.scheme, self.kinks,
+            self.claims(self.gradients), self.rtol, self.atol, self.scheme, self.kinks,
         )  # fmt: skip
+
+    def claims(self, gradients: Sequence[Sequence[Any]]) -> dict[int, Any]:
+        """Arrange gradients for several cotangents as a problem takes them: for each argument, a row for each."""
+        return {
+            i: np.stack([np.asarray(row[k], float).reshape(-1) for row in gradients]) for k, i in enumerate(self.wrt)
+        }
 
     # --- running things ---
 
@@ -148,6 +161,10 @@ class Examination:
         """Positions of the arguments that a rule is for."""
         return range(len(needs)) if self.op.signature.variadic else rule.arguments
 
+    def readable(self, saved: str) -> str:
+        """Name a saved value as a rule's parameters do."""
+        return self.subject.arguments[int(saved.split()[1])] if saved.startswith("input ") else saved
+
     @contextmanager
     def rules(self, kind: str = "raises") -> Iterator[None]:
         """Report what is raised inside as an error of a VJP rule, with the line where it happened."""
@@ -168,6 +185,8 @@ class Examination:
         got, want = np.asarray(got), np.asarray(want)
         if got.shape != want.shape:
             return False
+        if (got == want).all():  # as a rule
+            return True
         with np.errstate(invalid="ignore"):
             same = (got == want) | (np.isnan(got) & np.isnan(want))
             off = np.abs(np.where(same, 0.0, got - want))
@@ -182,6 +201,10 @@ class Examination:
 def declared_of(op: Op[..., Any], i: int) -> int:
     """Return the declared argument that the one at a position belongs to: the arrays of a variadic op are one."""
     return 0 if op.signature.variadic else i
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _place(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""`check_grads`: whether the gradients of a function of tensors are right, to first or second order."""
+"""`check_grads`: whether the gradients of a function of tensors are right, to any order."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import modes
+from ..arguments import whole
 from ..differentiate import gradients
 from ..node import Leaf
+from ..protocols import to_array
 from ..tensor import Tensor, as_tensor, wrap
+from ..trees import leaves
 from .numeric import Vector, flat
 from .report import Subject, VJPReport
 from .trial import split
@@ -23,7 +26,7 @@ Function = Callable[..., Any]
 
 
 def check_grads(
-    f: Function, *args: Any, order: Literal[1, 2] = 2, rng: int | np.random.Generator = 0, rtol: float = 1e-6,
+    f: Function, *args: Any, order: int = 2, rng: int | np.random.Generator = 0, rtol: float = 1e-6,
     atol: float = 1e-9, kinks: Literal["error", "subgradient"] = "error", expect_zero: bool = False,
 ) -> VJPReport:  # fmt: skip
     """Check the gradients of a function of tensors against central differences.
@@ -31,13 +34,14 @@ def check_grads(
     Parameters
     ----------
     f : callable
-        Takes tensors, returns a tensor or a tuple of them. It is called with ``requires_grad`` set on every floating
-        argument, and without where only its values are needed.
+        Takes tensors, returns a tensor, or tuples, lists and dicts of them, nested as you like. It is called with
+        ``requires_grad`` set on every floating argument, and without where only its values are needed.
     *args : array_like
-        Where to check. Arrays and lists of floats, and floats, are differentiated in float64; the rest is passed on.
-    order : {1, 2}
-        2 also differentiates the gradient, that is, the VJP of the VJP. The function then runs under
-        ``autodiff.decompose()``, as higher derivatives do.
+        Where to check. Tensors, arrays and lists of floats, and floats, are differentiated in float64; the rest is
+        passed on.
+    order : int
+        1 or more. 2 also differentiates the gradient, that is, the VJP of the VJP; 3 the VJP of that, and so on. The
+        function then runs under ``autodiff.decompose()``, as higher derivatives do.
     rng : int or Generator
         Seed of the random cotangents.
     rtol, atol : float
@@ -50,12 +54,12 @@ def check_grads(
     Returns
     -------
     VJPReport
-        Of both orders together.
+        Of all orders together.
 
     Raises
     ------
     VJPError
-        If a gradient is wrong: kind "value", or "second-order".
+        If a gradient is wrong: kind "value", or "second-order", "order-3", ...
     InconclusiveError, VacuousCheckError
         If the check says nothing: differences do not settle, or the first derivatives are all zero.
     RuntimeError
@@ -68,8 +72,8 @@ def check_grads(
     >>> check_grads(lambda x, y: (x * y).sum(), np.ones(3), np.arange(3.0)).compared
     12
     """
-    if order not in (1, 2):
-        raise ValueError(f"order={order!r}: first and second derivatives can be checked, 1 or 2")
+    whole("order", order, 1)
+    args = tuple(map(to_array, args))
     names = tuple(f"args[{i}]" for i in range(len(args)))
     wrt = tuple(i for i, arg in enumerate(args) if _floats(arg))
     if not wrt:
@@ -86,11 +90,12 @@ def check_grads(
     if vacuous and not expect_zero:
         raise subject.unclear("vacuous", None, f"no output depends on {', '.join(report.vacuous)}: use other inputs")
     report.passed = ("value",)
-    if order == 2:
+    for n in range(2, order + 1):
+        kind = "second-order" if n == 2 else f"order-{n}"
         with modes.decompose():
-            _check(_pullback(f, values, wrt, generator), subject, wrt, generator, report, (rtol, atol, kinks),
-                   "second-order")  # fmt: skip
-        report.passed += ("second-order",)
+            f = _pullback(f, values, wrt, generator)
+            _check(f, subject, wrt, generator, report, (rtol, atol, kinks), kind)
+        report.passed += (kind,)
     return report
 
 
@@ -104,11 +109,11 @@ def _check(
 ) -> tuple[int, ...]:  # fmt: skip
     """Compare the engine's gradients of a function with differences of its values."""
     values = subject.values
-    leaves = {i: _leaf(values[i]) for i in wrt}
-    outputs = _tensors(f(*[leaves.get(i, value) for i, value in enumerate(values)]))
+    starts = {i: _leaf(values[i]) for i in wrt}
+    outputs = _tensors(f(*[starts.get(i, value) for i, value in enumerate(values)]))
     shapes = [out.data for out in outputs]
     cotangents = generator.normal(0.0, 3.0, size=(2, sum(out.size for out in outputs)))
-    rows = [_gradients(outputs, list(leaves.values()), split(row, shapes), False) for row in cotangents]
+    rows = [_gradients(outputs, list(starts.values()), split(row, shapes), False) for row in cotangents]
     claimed = {i: np.stack([row[k].data.reshape(-1) for row in rows]) for k, i in enumerate(wrt)}
 
     def forward(moved: Sequence[Any]) -> Vector:
@@ -151,9 +156,9 @@ def _leaf(value: Any) -> Tensor:
 
 
 def _tensors(result: Any) -> list[Tensor]:
-    """Return the floating outputs of a function as a list."""
-    outputs = list(result) if isinstance(result, (tuple, list)) else [result]
-    for out in outputs:
+    """Return the floating outputs of a function as a list, in whatever containers they are."""
+    outputs = list(leaves(result, "the result"))
+    for place, out in outputs:
         if type(out) is not Tensor:
-            raise TypeError(f"the function shall return tensors, not {type(out).__name__}")
-    return [out for out in outputs if out.dtype.kind == "f"]
+            raise TypeError(f"the function shall return tensors; {place} is of type {type(out).__name__}")
+    return [out for _, out in outputs if out.dtype.kind == "f"]

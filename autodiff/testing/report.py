@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,9 +56,9 @@ for _error in (VJPError, InconclusiveError, VacuousCheckError):
     _error.__module__ = "autodiff.testing"  # where users find them, and what a traceback shall say
 
 
-@dataclass
+@dataclass(repr=False)
 class VJPReport:
-    """What a check looked at when it passed.
+    """What a check looked at when it passed. Printed, it says so in a few lines.
 
     Attributes
     ----------
@@ -92,6 +93,25 @@ class VJPReport:
     vacuous: tuple[str, ...] = ()
     saved_in_vain: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """Write the verdict with its figures, the checks made, and the reasons for those that were not."""
+        if not self.passed:
+            verdict = "nothing checked"
+        elif self.vacuous:
+            verdict = f"passed, but nothing depends on {', '.join(self.vacuous)} here"
+        else:
+            verdict = "passed"
+        figures = f"{self.compared} derivatives compared, {self.nonzero} of them not zero"
+        if self.compared:
+            figures += f"; worst scaled error {self.worst:.1e}, smallest step {self.step:.1e}"
+        lines = [f"{self.op}: {verdict}", f"{figures}   rng={self.rng}"]
+        if self.passed:
+            lines += textwrap.wrap(f"checks: {', '.join(self.passed)}", 110, subsequent_indent="  ")
+        lines += [f"skipped: {kind} ({reason})" for kind, reason in self.skipped.items()]
+        if self.saved_in_vain:
+            lines.append(f"saved, but not needed here: {', '.join(self.saved_in_vain)}")
+        return "\n  ".join(lines)
+
     def note(self, step: float, worst: float, compared: int, nonzero: int) -> None:
         """Add the figures of one comparison."""
         self.step = min(self.step, step) if self.step else step
@@ -112,23 +132,28 @@ class Subject:
     sample: int | None = None  # its number among the registered samples of the op
     check: str = "check_vjp"
 
-    def message(self, kind: str, argument: int | None, lines: Sequence[str], suspect: str | None = None) -> str:
-        """Write a failure: what, the evidence, a suspicion, and how to see it again."""
+    def message(
+        self, kind: str, argument: int | None, lines: Sequence[str], suspect: str | None = None, how: str = ""
+    ) -> str:
+        """Write a failure: what, the evidence, a suspicion, and how it was found and can be seen again."""
         head = self.name if argument is None else f"d {self.name} / d {self._described(argument)}"
         return "\n  ".join([
             f"VJPError[{kind}]: {head}",
             *lines,
             *([f"suspect: {suspect}"] if suspect else []),
-            self._sample(),
+            self._sample() + how,
             f"rerun:  {self._rerun()}",
         ])
 
     def wrong(
-        self, kind: str, argument: int | None, *lines: str, suspect: str | None = None, **found: Any
-    ) -> VJPError:
-        """Make the error for a rule that is wrong."""
+        self, kind: str, argument: int | None, *lines: str, suspect: str | None = None, step: float | None = None,
+        **found: Any,
+    ) -> VJPError:  # fmt: skip
+        """Make the error for a rule that is wrong; found with a cotangent in C order where a step is given."""
         name = None if argument is None else self.arguments[argument]
-        return VJPError(self.message(kind, argument, lines, suspect), kind=kind, arg=name, suspect=suspect, **found)
+        how = "" if step is None else f"   cotangent layout=C   h={step:.1e}"
+        message = self.message(kind, argument, lines, suspect, how)
+        return VJPError(message, kind=kind, arg=name, suspect=suspect, **found)
 
     def unclear(self, kind: str, argument: int | None, *lines: str, **found: Any) -> CheckError:
         """Make the error for a check that says nothing: kind is "inconclusive" or "vacuous"."""

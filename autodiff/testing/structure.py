@@ -42,14 +42,9 @@ def check_writes(e: Examination) -> None:
     _ = e.answers
     for name, arrays in saved.items():
         if before[name] != [array.tobytes() for array in arrays]:
-            raise e.subject.wrong("writes", None, f"a VJP rule changed the saved value {_readable(e, name)}")
+            raise e.subject.wrong("writes", None, f"a VJP rule changed the saved value {e.readable(name)!r}")
     if given != [np.asarray(g).tobytes() for g in e.cotangents[0]]:
         raise e.subject.wrong("writes", None, "a VJP rule changed its cotangent g")
-
-
-def _readable(e: Examination, name: str) -> str:
-    """Name a saved value as a rule's parameters do."""
-    return repr(e.subject.arguments[int(name.split()[1])] if name.startswith("input ") else name)
 
 
 def check_arity(e: Examination) -> None:
@@ -167,7 +162,7 @@ def check_nonfinite(e: Examination) -> None:
 def check_alias(e: Examination) -> None:
     """A cotangent shares no memory with inputs or saved values. It may be g itself: the engine copies what it keeps."""
     kept = {f"the argument {name!r}": value for name, value in zip(e.subject.arguments, e.values, strict=True)}
-    kept |= {f"the saved value {_readable(e, name)}": value for name, value in e.trial.saved().items()}
+    kept |= {f"the saved value {e.readable(name)!r}": value for name, value in e.trial.saved().items()}
     for i, part in e.parts.items():
         for what, value in kept.items():
             for array in arrays_in(value):

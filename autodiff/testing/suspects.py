@@ -31,6 +31,8 @@ class Evidence(NamedTuple):
     """Shapes of the outputs."""
     from_mean: Array | None
     """Numeric gradients for cotangents that are replaced by their mean."""
+    from_ones: Array | None
+    """Numeric gradients for cotangents of ones."""
 
 
 def suspect(evidence: Evidence) -> str | None:
@@ -102,6 +104,11 @@ def _swapped(e: Evidence) -> Iterator[str]:
             yield f"this is the gradient of {name}: are the operands swapped?"
 
 
+def _ignored(e: Evidence) -> Iterator[str]:
+    if e.from_ones is not None and _same(e.analytic, e.from_ones):
+        yield "this is the gradient for a cotangent of ones: is g ignored?"
+
+
 def _averaged(e: Evidence) -> Iterator[str]:
     if e.from_mean is not None and e.analytic[0].size > 1 and _same(e.analytic, e.from_mean):
         yield "this is the gradient for the mean of the cotangent: is g reduced too early?"
@@ -133,5 +140,5 @@ def _missing_mean(e: Evidence) -> Iterator[str]:
 
 
 _MISTAKES: tuple[Callable[[Evidence], Iterator[str]], ...] = (
-    _zero, _ratio, _moved, _swapped, _averaged, _repeated, _missing_mean,
+    _zero, _ratio, _moved, _swapped, _ignored, _averaged, _repeated, _missing_mean,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""One recorded call of an op: what its rules return, and what the engine makes of that."""
+"""One recorded call of an op: what its rules return, what the engine makes of that, and its backward pass, recorded."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from .. import modes
 from ..backward import sweep
+from ..differentiate import gradients
 from ..node import Array, Leaf, Node, Rule
 from ..op import Op
 from ..tensor import Tensor, wrap
 
-__all__ = ["Trial", "arrays_in", "split"]
+__all__ = ["Recording", "Trial", "arrays_in", "split"]
 
 OWN_RULE = modes.Switch(record=True, decompose=False)
 """Whatever mode the caller is in, it is the op's own rule that is checked."""
@@ -30,10 +31,11 @@ class Trial:
 
     def __init__(
         self, op: Op[..., Any], values: Sequence[Any], settings: dict[str, Any], wrt: Sequence[int],
-        mode: modes.Switch = OWN_RULE,
+        mode: modes.Switch = OWN_RULE, shared: Sequence[int] = (),
     ) -> None:  # fmt: skip
         self.op, self.wrt = op, tuple(wrt)
         self.leaves = {i: _leaf(values[i]) for i in self.wrt}
+        self.leaves |= {i: self.leaves[shared[0]] for i in shared}  # one tensor for several arguments
         with mode:
             result = op(*[self.leaves.get(i, value) for i, value in enumerate(values)], **settings)
         self.several = type(result) is tuple or type(result) is list
@@ -99,6 +101,27 @@ class Trial:
         """Give the outputs without a derivative the zeros that the sweep gives them."""
         given = iter(cotangents)
         return [next(given) if out.dtype.kind == "f" else np.zeros(out.shape, out.dtype) for out in self.outputs]
+
+
+class Recording:
+    """The backward pass of a call as a function of its arguments and cotangents, recorded to be differentiated.
+
+    Raises what the engine or a rule raises where that is not possible.
+    """
+
+    def __init__(self, trial: Trial, cotangents: Sequence[Array]) -> None:
+        floating = [out for out in trial.outputs if out.dtype.kind == "f"]
+        self.arguments = [trial.leaves[i] for i in trial.wrt]
+        self.cotangents = [_leaf(g) for g in cotangents]
+        live = [(out, g) for out, g in zip(floating, self.cotangents, strict=True) if out.requires_grad]
+        outs, given = zip(*live, strict=True)
+        self.gradients = gradients(outs, self.arguments, given, create_graph=True)
+
+    def pull(self, directions: Sequence[Array]) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+        """Differentiate <vjp(g), directions> with respect to the arguments, and to the cotangents g."""
+        found = gradients(self.gradients, [*self.arguments, *self.cotangents], directions)
+        arrays = [gradient.data for gradient in found]
+        return arrays[: len(self.arguments)], arrays[len(self.arguments) :]
 
 
 def _leaf(value: Any) -> Tensor:

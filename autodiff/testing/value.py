@@ -27,7 +27,7 @@ from .numeric import (
 from .report import Subject, VJPReport, join_axes
 from .suspects import Evidence, suspect
 
-__all__ = ["COLUMNS_UP_TO", "Problem", "compare", "element_derivative"]
+__all__ = ["COLUMNS_UP_TO", "Problem", "agrees_along", "compare", "element_derivative"]
 
 COLUMNS_UP_TO = 256
 """Up to so many input elements each is varied by itself; above, random directions stand for them."""
@@ -82,6 +82,34 @@ def compare(problem: Problem, report: VJPReport) -> tuple[int, ...]:
     for one in made:
         report.note(*one.compare(columns))
     return tuple(one.argument for one in made if one.is_vacuous)
+
+
+def agrees_along(problem: Problem, rng: np.random.Generator) -> bool:
+    """Whether gradients and differences agree along one random direction through all arguments together.
+
+    Four evaluations, however many elements there are. An agreement is one; for a disagreement `compare` looks closer.
+    """
+    at = problem.forward(problem.values)
+    values = {i: np.asarray(problem.values[i]) for i in problem.wrt}
+    # of different lengths, since sums of signs alone coincide too often
+    lengths = {i: rng.uniform(0.5, 1.0, x.shape) * rng.choice([-1.0, 1.0], x.shape) for i, x in values.items()}
+    directions = {i: length * np.maximum(1.0, np.abs(values[i])) for i, length in lengths.items()}
+
+    def line(t: float) -> Vector:
+        moved = list(problem.values)
+        for i, direction in directions.items():
+            moved[i] = (values[i] + t * direction)[()]
+        return problem.forward(moved)
+
+    v = problem.cotangents[0]
+    with np.errstate(all="ignore"):
+        slopes = slopes_along(line, at, STEP).central
+        parts = [problem.gradients[i][0] * directions[i].reshape(-1) for i in problem.wrt]
+        claimed, numeric = np.concatenate(parts), v * slopes
+        scale = max(float(np.linalg.norm(claimed)), float(np.abs(numeric).sum()))
+        rounding = float(np.sum(noise_of(np.abs(v) * np.maximum(1.0, np.abs(at)), STEP)))
+        error = abs(float(claimed.sum()) - float(numeric.sum()))
+        return error <= problem.rtol * scale + problem.atol * min(1.0, scale) + rounding
 
 
 def element_derivative(problem: Problem, argument: int, j: int, at: Vector, weights: Any = 1.0) -> Derivative:
@@ -254,14 +282,15 @@ class _Columns:
         evidence = Evidence(
             analytic.reshape(-1, *self.shape), numeric.reshape(-1, *self.shape), wrong.reshape(self.shape),
             self._others(columns), [np.asarray(value) for value in self.problem.values],
-            self.problem.shapes, self._from_mean_cotangent(),
+            self.problem.shapes, self._from_mean_cotangent(), self._from_ones(),
         )  # fmt: skip
         raise subject.wrong(
             self.problem.kind, self.argument,
             f"worst element {subject.element(self.argument, index)}:  VJP {analytic[row, j]:.6g}   numeric "
             f"{numeric[row, j]:.6g}   scaled error {errors[row, j]:.1e} > {self.problem.rtol:.1e}",
-            f"{int(wrong.sum())} of {wrong.size} elements differ; largest at {places}   h={self.steps[j]:.1e}",
-            suspect=suspect(evidence), index=index, analytic=float(analytic[row, j]), numeric=float(numeric[row, j]),
+            f"{int(wrong.sum())} of {wrong.size} elements differ; largest at {places}",
+            suspect=suspect(evidence), step=float(self.steps[j]), index=index, analytic=float(analytic[row, j]),
+            numeric=float(numeric[row, j]),
         )  # fmt: skip
 
     def _others(self, columns: dict[int, Any]) -> dict[str, NDArray[np.float64]]:
@@ -277,6 +306,12 @@ class _Columns:
         means = np.broadcast_to(v.mean(axis=1, keepdims=True), v.shape)
         averaged: NDArray[np.float64] = (means @ self.jacobian).reshape(-1, *self.shape)
         return averaged
+
+    def _from_ones(self) -> NDArray[np.float64]:
+        """Return what the gradients would be if a rule took every cotangent for ones."""
+        ones = np.ones_like(self.problem.cotangents)
+        ignored: NDArray[np.float64] = (ones @ self.jacobian).reshape(-1, *self.shape)
+        return ignored
 
     def _index(self, j: int) -> tuple[int, ...]:
         return tuple(map(int, np.unravel_index(j, self.shape)))
@@ -347,14 +382,14 @@ class _Projections:
         analytic = float(self.problem.gradients[self.argument][row, j])
         numeric = float(self.problem.cotangents[row] @ found.slopes.central)
         index = tuple(map(int, np.unravel_index(j, self.shape)))
-        evidence = Evidence(claimed[misses][None], self.numeric[misses][None], misses[misses], {}, [], (), None)
+        evidence = Evidence(claimed[misses][None], self.numeric[misses][None], misses[misses], {}, [], (), None, None)
         raise subject.wrong(
             self.problem.kind, self.argument,
             f"element {subject.element(self.argument, index)}, found by halving:  VJP {analytic:.6g}   numeric "
             f"{numeric:.6g}",
             f"{int(misses.sum())} of {PROJECTIONS} random directions differ; the worst by {scaled[k]:.1e} > "
-            f"{self.problem.rtol:.1e} of its scale   h={self.steps[k]:.1e}",
-            suspect=suspect(evidence), index=index, analytic=analytic, numeric=numeric,
+            f"{self.problem.rtol:.1e} of its scale",
+            suspect=suspect(evidence), step=float(self.steps[k]), index=index, analytic=analytic, numeric=numeric,
         )  # fmt: skip
 
     def _trace(self, direction: Vector, row: int) -> int:

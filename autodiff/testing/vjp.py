@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal
 
@@ -9,7 +10,9 @@ import numpy as np
 
 from ..node import OPS
 from ..op import Op
-from . import behaviour, structure
+from ..protocols import to_array
+from ..signature import nearest
+from . import behaviour, derived, graph, structure
 from .examination import Examination, declared_of
 from .report import Subject, VJPReport
 from .value import compare
@@ -45,8 +48,14 @@ CHECKS: tuple[tuple[str, Callable[[Examination], None]], ...] = (
     ("needs", behaviour.check_needs),
     ("value", check_value),
     ("float32", behaviour.check_float32),
+    ("broadcast", derived.check_broadcast),
+    ("axis", derived.check_axis),
+    ("reuse", derived.check_reuse),
     ("linear", behaviour.check_linear),
     ("decomposition", behaviour.check_decomposition),
+    ("second-order", graph.check_second_order),
+    ("transposition", graph.check_transposition),
+    ("memory", graph.check_memory),
     ("saved-in-vain", behaviour.check_saved),
 )
 """In this order: what is cheap and structural first, so that the first message is the true cause."""
@@ -58,43 +67,49 @@ def check_vjp(
     kwargs: dict[str, Any] | None = None,
     wrt: Sequence[str | int] | str | int | None = None,
     rng: int | np.random.Generator = 0,
-    rtol: float = 1e-6,
+    rtol: float | None = None,
     atol: float = 1e-9,
     scheme: Literal["central5", "complex"] = "central5",
     kinks: Literal["error", "subgradient"] = "error",
     linear: bool = False,
     reference: Callable[..., Any] | None = None,
     expect_zero: bool = False,
+    **unknown: Any,
 ) -> VJPReport:
     """Check the VJP rules of an op at one point.
 
     The rules run as the engine runs them, on what the forward has saved. First comes what they return and touch (kinds
     "forward-nondet", "writes", "arity", "none", "nondiff", "shape", "type", "dtype", "nonfinite", "alias", "nondet"),
     then how they depend on the cotangent ("zero", "linearity", "layout", "needs"), then the values against central
-    differences ("kink", "value"), in single precision ("float32"), and against what else the op declares ("linear",
-    "decomposition"); at last whether something is kept for nothing ("saved-in-vain"). A rule that raises has the kind
-    "raises".
+    differences ("kink", "value") and in single precision ("float32"). Other calls are derived from this one: other
+    shapes of arguments that broadcast ("broadcast"), other spellings and other choices of a setting named ``axis``
+    ("axis"), one argument in two places ("reuse"). Then follows what else the op declares ("linear", "decomposition"),
+    the derivatives of the rule itself ("second-order", "transposition"; a rule that has none may raise, and they are
+    skipped), and what it keeps: longer than the result ("memory"), or for nothing ("saved-in-vain"). A rule that raises
+    has the kind "raises".
 
     Parameters
     ----------
     op : Op or str
         The op, or the name of a registered one.
     *args : array_like
-        Its positional arguments. Arrays of floats are differentiated (in float64, whatever their dtype); Python numbers
-        are constants unless `wrt` names them. A dict at the end holds settings, as in registered samples.
+        Its positional arguments; of tensors, the data. Arrays of floats are differentiated (in float64, whatever their
+        dtype); Python numbers are constants unless `wrt` names them. A dict at the end holds settings, as in registered
+        samples.
     kwargs : dict, optional
         Settings of the call.
     wrt : str or int, or sequence of them, optional
         Names or positions of the arguments to check; by default every floating array not declared ``nondiff``.
     rng : int or Generator
         Seed of the random cotangents.
-    rtol : float
-        Tolerance relative to an element's scale: the sum of the magnitudes |v| |df/dx| that it is made of.
+    rtol : float, optional
+        Tolerance relative to an element's scale: the sum of the magnitudes |v| |df/dx| that it is made of. By default
+        1e-6, and 1e-12 for the complex step.
     atol : float
         Absolute tolerance of differences where gradients are of order one or larger; it shrinks with smaller ones.
     scheme : {"central5", "complex"}
-        Five-point central differences, right to 3e-7; or the complex step, right to rounding (then lower `rtol` to
-        1e-12), for forwards that are analytic and take complex arrays.
+        Five-point central differences, right to 3e-7; or the complex step, right to rounding, for forwards that are
+        analytic and take complex arrays.
     kinks : {"error", "subgradient"}
         What to do where the slopes on both sides differ: raise, or accept every value between them. (At ties of a
         maximum each element by itself may then get 1, which together is wrong: test such conventions by themselves.)
@@ -139,6 +154,12 @@ def check_vjp(
     >>> check_vjp(cube, np.array([1.0, 2.0])).compared
     2
     """
+    if unknown:
+        name = next(iter(unknown))
+        raise TypeError(
+            f"check_vjp() has no parameter {name!r}. The op's settings go into kwargs={{{name!r}: {unknown[name]!r}}}."
+            f"{nearest(name, inspect.signature(check_vjp).parameters)}"
+        )
     report, subject = examine(
         find_op(op), args, kwargs, wrt, rng, rtol=rtol, atol=atol, scheme=scheme, kinks=kinks, linear=linear,
         reference=reference,
@@ -172,8 +193,8 @@ def find_op(op: Op[..., Any] | str) -> Op[..., Any]:
         return found
     if not isinstance(op, Op):
         raise TypeError(
-            f"this checks an op, or a registered one by its name, not a {type(op).__name__}; for functions of tensors "
-            f"there is check_grads"
+            f"this checks an op, or a registered one by its name, not a {type(op).__name__}; for a function of tensors "
+            f"write check_grads(f, *args)"
         )
     return op
 
@@ -186,7 +207,7 @@ def examine(
     settings = dict(kwargs or {})
     if kwargs is None and args and isinstance(args[-1], dict):
         args, settings = args[:-1], dict(args[-1])
-    given = _arguments(op, args, settings)
+    given = [to_array(value) for value in _arguments(op, args, settings)]
     names = tuple(op.argument_name(i) for i in range(len(given)))
     positions = _positions(op, names, given, wrt)
     values = [usable(name, value, i in positions) for i, (name, value) in enumerate(zip(names, given, strict=True))]
@@ -194,6 +215,8 @@ def examine(
     subject = Subject(op.name, names, values, settings, seed, sample)
     report = VJPReport(op.name, seed)
     wishes["linear"] = wishes.get("linear", False) or op.linear
+    if wishes.get("rtol") is None:
+        wishes["rtol"] = 1e-12 if wishes.get("scheme") == "complex" else 1e-6
     e = Examination(op, subject, values, settings, positions, report, **wishes)
     if not _has_rules(e):
         return report, subject
@@ -233,6 +256,7 @@ def _positions(op: Op[..., Any], names: tuple[str, ...], values: list[Any], wrt:
 
 def usable(name: str, value: Any, differentiated: bool) -> Any:
     """Copy an array: in double precision if it floats, so that views and overlapping strides do no harm."""
+    value = to_array(value)
     if not differentiated and not isinstance(value, (np.ndarray, np.generic, list)):
         return value
     array = np.array(value, order="K")

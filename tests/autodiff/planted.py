@@ -25,12 +25,15 @@ class Sound:
     rules: Rules
     draw: Callable[[np.random.Generator], tuple[Any, ...]]
     declared: dict[str, Any] = field(default_factory=dict)
+    decomposition: Callable[..., Any] | None = None
 
     def op(self, replaced: Rules | None = None) -> Op[..., Any]:
         """Make the op anew, with some rules replaced."""
         made: Op[..., Any] = Op(self.forward, **self.declared)
         for arguments, rule in {**self.rules, **(replaced or {})}.items():
             made.vjp(*arguments)(rule)
+        if self.decomposition is not None:
+            made.decomposition(self.decomposition)
         return made
 
 
@@ -263,8 +266,9 @@ VALUES = [
     Planted("factor two", "value", "tanh", scaled_by(2), "factor 2 too much"),
     Planted("factor one half", "value", "tanh", scaled_by(0.5), "factor 2 is missing"),
     Planted("factor three", "value", "tanh of a number", scaled_by(3), "constant factor"),
-    Planted("off by 1e-4", "value", "tanh", scaled_by(1 + 1e-4), slips=True),
-    Planted("off by 1e-5", "value", "tanh", scaled_by(1 + 1e-5), slips=True),
+    Planted("off by 1e-4", "value", "tanh", scaled_by(1 + 1e-4)),
+    Planted("off by 1e-5", "value", "tanh", scaled_by(1 + 1e-5)),
+    Planted("off by 1e-5, of the input", "value", "square", {X: lambda g, x: 2.00002 * g * x}, slips=True),
     Planted("cotangent ignored", "zero", "tanh", {X: lambda g, out: 1 - out * out}, "is g ignored"),
     Planted("cotangent reversed", "value", "tanh", {X: lambda g, out: g[:, ::-1] * (1 - out * out)}),
     Planted("cotangent squared", "linearity", "tanh", {X: lambda g, out: g**2 * (1 - out * out)}),
@@ -272,7 +276,7 @@ VALUES = [
     Planted("cotangent clipped", "linearity", "tanh", {X: lambda g, out: np.clip(g, -1, 1) * (1 - out * out)}),
     Planted("cotangent averaged", "value", "tanh", {X: lambda g, out: g.mean() * (1 - out * out)}, "reduced too early"),
     Planted("cotangent rounded to float32", "linearity", "tanh",
-            {X: lambda g, out: g.astype(np.float32) * (1 - out * out)}, slips=True),
+            {X: lambda g, out: np.asarray(g, np.float32) * (1 - out * out)}, slips=True),
     Planted("additive term", "zero", "tanh", {X: lambda g, out: (g + 1e-3) * (1 - out * out)}),
     Planted("zeros for an operand", "value", "multiply", {Y: lambda g: np.zeros_like(g)}, "forgotten", "y"),
     Planted("operands swapped", "value", "multiply", {X: lambda g, x: g * x, Y: lambda g, y: g * y}, arg="x"),
@@ -381,6 +385,9 @@ STRUCTURE = [
     Planted("returns its input", "alias", "square", {X: lambda g, x: x}),
     Planted("returns a saved value", "alias", "stairs", {X: lambda g, zeros: zeros}, slips=True),
     Planted("a Python float", "type", "tanh of a number", {X: lambda g, out: float(g * (1 - out * out))}),
+    Planted("a Python float in double precision", "type", "tanh of a number",
+            {X: lambda g, out: float(g * (1 - out * out)) if g.dtype == np.float64 else g * (1 - out * out)},
+            slips=True),
     Planted("a list", "type", "tanh", {X: lambda g, out: (g * (1 - out * out)).tolist()}),
     Planted("upcast of float32", "dtype", "tanh", {X: lambda g, out: g * (np.float64(1.0) - out * out)}, slips=True),
     Planted("downcast", "dtype", "tanh", {X: lambda g, out: (g * (1 - out * out)).astype(np.float32)}),
@@ -398,6 +405,6 @@ STRUCTURE = [
     Planted("tested at a tie", "kink", "largest", draw=lambda rng: (np.array([1.0, 2.0, 2.0]),)),
     Planted("function constant in its argument", "vacuous", "constant"),
     Planted("kept for nothing", "saved-in-vain", "weighted",
-            {X: lambda g, weight, x: g * weight}),
-    Planted("kept for its shape", "saved-in-vain", "transpose", {X: lambda g, x: g.T.reshape(x.shape)}),
+            {X: lambda g, weight, x: g * weight}, slips=True),
+    Planted("kept for its shape", "saved-in-vain", "transpose", {X: lambda g, x: g.T.reshape(x.shape)}, slips=True),
 ]  # fmt: skip

@@ -134,6 +134,43 @@ def test_second_order_is_right_or_an_error():
         check_grads(stashing, x)
 
 
+@pytest.mark.parametrize("order", [3, 4])
+def test_any_order(order):
+    report = check_grads(lambda x, y: np.sin(x) * np.exp(y * x), [0.3, -0.8], 0.5, order=order)
+    assert report.passed == ("value", "second-order", "order-3", "order-4")[:order]
+    assert report.compared == 3 * order
+
+    with pytest.raises(VJPError) as info:
+        check_grads(wrong_cube, [0.5, -1.5], order=order)
+    assert info.value.kind == "order-3"
+
+
+def wrong_cube(x):
+    """Return x^3 with a second derivative of 6 x in which x is a number, so that the third is lost."""
+    slope = operation(lambda x: 3.0 * x * x, lambda g, x: 6.0 * g * raw(x))
+    return operation(lambda x: x**3, lambda g, x: g * slope(x))(x)
+
+
+def test_results_may_be_nested():
+    report = check_grads(lambda x: {"a": [x * x, (np.sin(x),)], "b": (x > 0).sum() * x}, [0.5, 1.0])
+    assert report.compared == 4
+    with pytest.raises(VJPError):
+        check_grads(lambda x: {"a": [x, (WRONG(x),)]}, [0.5, 1.0])
+
+
+def test_tensors_are_taken_for_their_data():
+    x = ad.Tensor([0.5, 1.0], requires_grad=True)
+    assert check_grads(lambda x: x * x, x, order=1).compared == 2
+    assert x.grad is None
+
+
+def test_a_rule_that_ignores_its_cotangent_is_suspected():
+    ignoring = operation(lambda x: x * x, lambda g, x: 2.0 * x)
+    with pytest.raises(VJPError) as info:
+        check_grads(ignoring, [0.5, 1.0, -0.3], order=1)
+    assert "cotangent of ones" in info.value.suspect
+
+
 def test_wide_functions_are_checked_along_random_directions():
     rng = np.random.default_rng(3)
     w = rng.normal(size=(30, 20))
@@ -174,9 +211,11 @@ def test_only_floats_are_differentiated():
 @pytest.mark.parametrize(
     ("f", "args", "settings", "error", "match"),
     [
-        (lambda x: x, (1.0,), {"order": 3}, ValueError, "order=3"),
+        (lambda x: x, (1.0,), {"order": 0}, ValueError, "order=0"),
+        (lambda x: x, (1.0,), {"order": 1.5}, ValueError, "order=1.5"),
         (lambda x: x, (1,), {}, ValueError, "floats"),
-        (lambda x: x.data, (1.0,), {}, TypeError, "shall return tensors, not ndarray"),
+        (lambda x: x.data, (1.0,), {}, TypeError, "shall return tensors; the result is of type ndarray"),
+        (lambda x: {"y": (x, 1)}, (1.0,), {}, TypeError, r"the result\['y'\]\[1\] is of type int"),
     ],
 )
 def test_what_cannot_be_checked(f, args, settings, error, match):

@@ -1,0 +1,263 @@
+"""The checks by other calls that a call leads to: other shapes, other spellings of its axis, one argument twice.
+
+What these must give follows from the call itself, exactly. So they need no samples of their own and hardly any
+differences, and are made for every call that is checked.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .examination import Examination
+from .graph import confirm
+from .numeric import flat
+from .report import Subject
+from .trial import Trial
+from .value import Problem
+
+__all__ = ["check_axis", "check_broadcast", "check_reuse"]
+
+BROADCASTS = (
+    ((3, 1), (1, 3)), ((2, 1), (1, 3)), ((3,), (3, 3)), ((), (2, 3)), ((2, 3), ()), ((0, 3), (1, 3)),
+)  # fmt: skip
+"""Shapes for arguments by turns. A sum over the wrong axis keeps a legal shape on squares only; a forgotten one shows
+where sides differ."""
+
+ROUNDING = 1e-12
+"""Two ways to compute the same numbers, relative to the largest."""
+
+
+# --- broadcasting ---
+
+
+def check_broadcast(e: Examination) -> None:
+    """Broadcasting copies an element, so its gradient is the sum over the copies; on squares and on distinct sides.
+
+    The gradients of the copies come from one call without broadcasting, whose rules the other checks have verified.
+    """
+    arrays = [i for i, value in enumerate(e.values) if isinstance(value, (np.ndarray, np.generic))]
+    core = 2 if e.op.batched else 0
+    reason = None
+    if not (e.op.elementwise or e.op.batched) or len(arrays) < 2:
+        reason = "the op does not broadcast arrays against each other"
+    elif not all(np.size(e.values[i]) and np.ndim(e.values[i]) >= core for i in arrays):
+        reason = "an argument has too few elements to make others of"
+    if reason:
+        e.report.skipped["broadcast"] = reason
+        return
+    calls = [_spread(e, arrays, core, shapes) for shapes in BROADCASTS]
+    joined = list(e.values)
+    for i in arrays:
+        joined[i] = np.concatenate([call.copies[i] for call in calls])
+    try:
+        with np.errstate(all="ignore"):
+            whole = Trial(e.op, joined, e.settings, e.wrt)
+    except Exception as error:
+        e.report.skipped["broadcast"] = f"the op refuses shapes made from these ({type(error).__name__}: {error})"
+        return
+    with np.errstate(all="ignore"):
+        pulled = [call.pull(e) for call in calls]
+        cotangents = [np.concatenate([given[k] for _, given, _ in pulled]) for k in range(len(whole.values))]
+        reference = whole.pull(cotangents)
+    ends = np.cumsum([call.count for call in calls])[:-1]
+    for k, i in enumerate(e.wrt):
+        for call, (gradients, _, scale), copies in zip(calls, pulled, np.split(reference[k], ends), strict=True):
+            call.compare(e, i, gradients[k], copies, scale)
+
+
+class _Spread:
+    """A call whose arguments broadcast, and the call on copies that it stands for, its batch axes flattened."""
+
+    def __init__(self, subject: Subject, values: list[Any], copies: dict[int, Any], places: dict[int, Any]) -> None:
+        self.subject, self.values, self.copies, self.places = subject, values, copies, places
+        self.count = len(next(iter(copies.values())))
+
+    def pull(self, e: Examination) -> tuple[list[Any], list[Any], float]:
+        """Record it; return its gradients, its cotangents with batch axes flattened, and their size."""
+        try:
+            trial = Trial(e.op, self.values, e.settings, e.wrt)
+            cotangents = trial.cotangents(e.generator)
+            gradients = trial.pull(cotangents)
+            lead = np.ndim(trial.values[0]) - (2 if e.op.batched else 0)
+            return gradients, [g.reshape(self.count, *np.shape(g)[lead:]) for g in cotangents], e.reach(cotangents)
+        except Exception as error:
+            raise self.subject.wrong(
+                "broadcast", None, f"the op or a rule of it does not broadcast: {type(error).__name__}: {error}"
+            ) from error
+
+    def compare(self, e: Examination, i: int, got: NDArray[Any], copies: NDArray[Any], scale: float) -> None:
+        """Compare a gradient with the sum over copies."""
+        size = int(np.size(self.values[i]))
+        want = np.bincount(self.places[i], weights=copies.reshape(-1), minlength=size).reshape(np.shape(got))
+        if not e.close(got, want, ROUNDING, ROUNDING * scale):
+            with np.errstate(invalid="ignore"):
+                j = int(np.nanargmax(np.abs(got - want)))
+            index = tuple(map(int, np.unravel_index(j, got.shape)))
+            raise self.subject.wrong(
+                "broadcast", i,
+                f"the gradient at {self.subject.element(i, index)} is {got[index]:.6g}; summed over the copies that "
+                f"broadcasting makes of it, it is {want[index]:.6g}",
+                suspect="the sum over the broadcast axes is left to the engine: return the output's shape",
+                index=index, analytic=float(got[index]), numeric=float(want[index]),
+            )  # fmt: skip
+
+
+def _spread(e: Examination, arrays: Sequence[int], core: int, shapes: Sequence[tuple[int, ...]]) -> _Spread:
+    """Lay out a call's own numbers in other shapes; they are in the domain, whatever that is."""
+    values, copies, places = list(e.values), {}, {}
+    batch = np.broadcast_shapes(*shapes)
+    for k, i in enumerate(arrays):
+        inner = np.shape(e.values[i])[np.ndim(e.values[i]) - core :]
+        shape = (*shapes[k % len(shapes)], *inner)
+        values[i] = np.resize(e.values[i], shape)[()]
+        full = (*batch, *inner)
+        copies[i] = np.broadcast_to(values[i], full).reshape(-1, *inner)
+        places[i] = np.broadcast_to(np.arange(np.size(values[i])).reshape(shape), full).reshape(-1)
+    return _Spread(replace(e.subject, values=values, sample=None), values, copies, places)
+
+
+# --- axes ---
+
+
+def check_axis(e: Examination) -> None:
+    """Every spelling of an axis gives the same: negative, positive, in a tuple, with and without keepdims.
+
+    The other axes, None and a pair of axes are held against differences along one direction. What the op refuses, it
+    refuses.
+    """
+    if "axis" not in e.op.signature.order:
+        e.report.skipped["axis"] = "the op has no setting axis"
+        return
+    given = e.settings.get("axis", e.op.signature.settings.get("axis"))
+    ndim = np.ndim(e.values[e.wrt[0]])
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # the mean of nothing, which a sample would not ask for
+        n = ndim if _attempt(e, {"axis": ndim}) is None else ndim + 1  # np.stack makes an axis
+        _compare_spellings(e, _Turned(e, e.trial, {}, e.cotangents[0]), given, n)
+        known = {_positive(given, n)}
+        for axis in (*range(min(n, 3)), None, *(((0, 1),) if n > 1 else ())):
+            trial = _attempt(e, {"axis": axis}) if axis not in known else None
+            if trial is not None:
+                turned = _Turned(e, trial, {"axis": axis}, trial.cotangents(e.generator))
+                turned.confirm(e)
+                _compare_spellings(e, turned, axis, n)
+
+
+def _attempt(e: Examination, changes: dict[str, Any]) -> Trial | None:
+    """Record the call with other settings; None where the op does not take them."""
+    try:
+        return Trial(e.op, e.values, {**e.settings, **changes}, e.wrt)
+    except Exception:  # each op refuses what it does not know in its own way
+        return None
+
+
+class _Turned:
+    """The call along an axis, and its gradients."""
+
+    def __init__(self, e: Examination, trial: Trial, changes: dict[str, Any], cotangents: list[Any]) -> None:
+        self.trial, self.changes, self.cotangents = trial, changes, cotangents
+        with e.rules("axis"):
+            self.gradients = trial.pull(cotangents) if changes else e.gradients[0]
+
+    def confirm(self, e: Examination) -> None:
+        """Hold the gradients against differences, where these settle."""
+        if (e.op.surrogate and e.reference is None) or not flat(tuple(self.cotangents)).size:
+            return
+        function = e.op if e.reference is None else e.reference
+        settings = {**e.settings, **self.changes}
+        problem = Problem(
+            _subject(e, self.changes), lambda values: flat(function(*values, **settings)), e.values,
+            [np.shape(out) for out in self.trial.values], e.wrt, flat(tuple(self.cotangents))[None],
+            e.claims([self.gradients]), max(e.rtol, 1e-6), e.atol, "central5", "error", "axis",
+        )  # fmt: skip
+        if np.isfinite(flat(tuple(self.trial.values))).all():
+            confirm(problem, e.generator)
+
+
+def _subject(e: Examination, changes: dict[str, Any]) -> Subject:
+    return replace(e.subject, settings={**e.settings, **changes}, sample=None)
+
+
+def _positive(axis: Any, n: int) -> Any:
+    """Write an axis the one way by which it is recognised."""
+    if isinstance(axis, tuple):
+        return tuple(sorted(a % n for a in axis)) if n else axis
+    return axis if axis is None or not n else int(axis) % n
+
+
+def _spellings(axis: Any, n: int) -> Iterator[Any]:
+    """Other ways to write an axis among n."""
+    if isinstance(axis, tuple):
+        if axis:
+            yield tuple(a - n if a >= 0 else a + n for a in axis)
+    elif axis is not None:
+        yield axis - n if axis >= 0 else axis + n
+        yield (axis,)
+
+
+def _compare_spellings(e: Examination, turned: _Turned, axis: Any, n: int) -> None:
+    """Compare a call with the others that mean the same."""
+    others: list[dict[str, Any]] = [{"axis": spelling} for spelling in (_spellings(axis, n) if n else ())]
+    if "keepdims" in e.op.signature.order:
+        kept = e.settings.get("keepdims", e.op.signature.settings.get("keepdims"))
+        others.append({"axis": axis, "keepdims": not kept})
+    for changes in others:
+        trial = _attempt(e, changes)
+        if trial is None:
+            continue
+        spelt = ", ".join(f"{name}={value!r}" for name, value in changes.items())
+        for out, want in zip(trial.values, turned.trial.values, strict=True):
+            if np.size(out) != np.size(want) or not e.close(np.reshape(out, np.shape(want)), want, ROUNDING, 0.0):
+                raise _subject(e, changes).wrong(
+                    "axis", None, f"with {spelt} the op gives something else than with axis={axis!r}"
+                )
+        given = [np.reshape(g, np.shape(out))[()] for g, out in zip(turned.cotangents, trial.values, strict=True)]
+        with e.rules("axis"):
+            gradients = trial.pull(given)
+        for i, got, want in zip(e.wrt, gradients, turned.gradients, strict=True):
+            if not e.close(got, want, ROUNDING, 1e-14 * e.reach(given)):
+                raise _subject(e, changes).wrong(
+                    "axis", i, f"with {spelt} the gradient is another one than with axis={axis!r}, by up to "
+                    f"{float(np.nanmax(np.abs(got - want))):.3g}",
+                )  # fmt: skip
+
+
+# --- one argument twice ---
+
+
+def check_reuse(e: Examination) -> None:
+    """The gradient of f(x, x) is the sum of those for both arguments: the same array twice is nothing special."""
+    shapes = [np.shape(e.values[i]) for i in e.wrt]
+    shape = max(shapes, key=shapes.count)
+    same = [i for i in e.wrt if np.shape(e.values[i]) == shape]
+    if len(same) < 2:
+        e.report.skipped["reuse"] = "no two differentiated arguments have the same shape"
+        return
+    x = np.asarray(e.values[same[0]])
+    separate = [np.array(x)[()] if i in same else value for i, value in enumerate(e.values)]
+    with np.errstate(all="ignore"):
+        try:
+            apart = Trial(e.op, separate, e.settings, e.wrt)
+        except Exception as error:
+            e.report.skipped["reuse"] = f"the op refuses equal arguments ({type(error).__name__}: {error})"
+            return
+        together = Trial(e.op, separate, e.settings, e.wrt, shared=same)
+        cotangents = apart.cotangents(e.generator)
+        with e.rules("reuse"):
+            want = sum(g for i, g in zip(e.wrt, apart.pull(cotangents), strict=True) if i in same)
+            got = together.pull(cotangents)[e.wrt.index(same[0])]
+    values_agree = all(e.close(a, b, ROUNDING, 0.0) for a, b in zip(together.values, apart.values, strict=True))
+    if not values_agree or not e.close(got, want, ROUNDING, ROUNDING * e.reach(cotangents)):
+        names = ", ".join(e.subject.arguments[i] for i in same)
+        what = "the gradient is not the sum of theirs" if values_agree else "the values differ"
+        subject = replace(e.subject, values=separate, sample=None)
+        raise subject.wrong(
+            "reuse", same[0], f"where {names} are one tensor, {what} (compared with equal, separate ones)",
+            suspect="the rule or the forward asks whether two arguments are the same, or writes to one of them",
+        )  # fmt: skip

@@ -1,0 +1,127 @@
+"""The checks of what a call leaves in the graph: derivatives of its rules, and memory."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+
+from .examination import Examination
+from .numeric import Vector, flat
+from .report import CheckError, VJPReport
+from .trial import Trial, arrays_in
+from .value import Problem, agrees_along, compare
+
+__all__ = ["check_memory", "check_second_order", "check_transposition", "confirm"]
+
+
+def check_transposition(e: Examination) -> None:
+    """The derivative of the rule by its cotangent is the Jacobian itself: <v, jvp(u)> = <vjp(v), u>, to rounding.
+
+    The rule g -> vjp(g) is linear, so its own VJP, which is the product with the Jacobian, needs no differences.
+    """
+    recording = e.recording
+    if isinstance(recording, str):
+        e.report.skipped["transposition"] = recording
+        return
+    u = _directions(e)
+    with np.errstate(all="ignore"), e.rules("transposition"):
+        _, jvp = recording.pull(u)
+        left = np.concatenate([np.ravel(g * y) for g, y in zip(e.cotangents[0], jvp, strict=True)])
+        right = np.concatenate([np.ravel(g * x) for g, x in zip(e.gradients[0], u, strict=True)])
+        error, scale = abs(left.sum() - right.sum()), float(np.abs(left).sum() + np.abs(right).sum())
+    if not np.isfinite(scale):
+        e.report.skipped["transposition"] = "a gradient is not finite here"
+    elif error > 1e-12 * scale:
+        raise e.subject.wrong(
+            "transposition", None,
+            f"<v, jvp(u)> = {left.sum():.12g}, where jvp is the VJP of the recorded rule, but <vjp(v), u> = "
+            f"{right.sum():.12g}",
+            suspect="part of g does not reach the result as a tensor: g.data, or a copy of it, breaks the graph",
+        )  # fmt: skip
+
+
+def check_second_order(e: Examination) -> None:
+    """The VJP of the VJP, through the graph, agrees with differences of the VJP; a rule that has none raises."""
+    recording = e.recording
+    if isinstance(recording, str):
+        e.report.skipped["second-order"] = recording
+        return
+    for i, got, want in zip(e.wrt, recording.gradients, e.gradients[0], strict=True):
+        if not e.close(got.data, want, 1e-12, 1e-14 * e.reach(e.cotangents[0])):
+            raise e.subject.wrong("second-order", i, "the rule gives another gradient when it is recorded, on tensors")
+    if not all(np.isfinite(gradient).all() for gradient in e.gradients[0]):
+        e.report.skipped["second-order"] = "a gradient is not finite here"
+        return
+    rows = [_directions(e), _directions(e)]
+    with np.errstate(all="ignore"), e.rules("second-order"):
+        claimed = e.claims([recording.pull(u)[0] for u in rows])
+
+    def rule(values: Any) -> Vector:
+        return flat(tuple(Trial(e.op, values, e.settings, e.wrt).pull(e.cotangents[0])))
+
+    problem = Problem(
+        e.subject, rule, e.values, [np.shape(e.values[i]) for i in e.wrt], e.wrt,
+        np.stack([flat(tuple(u)) for u in rows]), claimed, max(e.rtol, 1e-6), e.atol, "central5", "error",
+        "second-order",
+    )  # fmt: skip
+    reason = confirm(problem, e.generator)
+    if reason:
+        e.report.skipped["second-order"] = reason
+
+
+def confirm(problem: Problem, rng: np.random.Generator) -> str | None:
+    """Raise if gradients are wrong for certain: along one direction, and looked at closely. Return a doubt."""
+    if agrees_along(problem, rng):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            compare(problem, VJPReport("", 0))
+    except CheckError as error:
+        if error.kind == problem.kind:
+            raise
+        return f"differences do not settle here ({error.kind})"
+    return None
+
+
+def _directions(e: Examination) -> list[Any]:
+    """Draw a direction for each argument."""
+    return [np.asarray(e.generator.normal(0.0, 3.0, np.shape(e.values[i])))[()] for i in e.wrt]
+
+
+def check_memory(e: Examination) -> None:
+    """After a call's result is gone, so is everything that it kept: by reference count alone, without the collector.
+
+    Not counted is what the call before kept too, such as a table that is computed once.
+    """
+    known = {id(array) for value in e.trial.saved().values() for array in arrays_in(value)}
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        watched = _watched(e, known)
+        alive = [what for what, array in watched if array() is not None]
+    finally:
+        if enabled:
+            gc.enable()
+    if not watched:
+        e.report.skipped["memory"] = "nothing is kept but scalars"
+    if alive:
+        gc.collect()
+        cycle = not any(array() is not None for _, array in watched)
+        raise e.subject.wrong(
+            "memory", None, f"after the result is gone, this is still alive: {', '.join(dict.fromkeys(alive))}",
+            suspect="a saved value leads back to itself: such a cycle waits for the garbage collector" if cycle
+            else "the forward or a rule put it somewhere else, in a global or a cache",
+        )  # fmt: skip
+
+
+def _watched(e: Examination, known: set[int]) -> list[tuple[str, weakref.ref[Any]]]:
+    """Make and forget a call, its rules having run; return weak references to its arrays."""
+    trial = e.record([np.array(value, order="K") if isinstance(value, np.ndarray) else value for value in e.values])
+    trial.pull(e.cotangents[0])
+    saved = {f"the saved value {e.readable(name)!r}": arrays_in(value) for name, value in trial.saved().items()}
+    kept = [(what, array) for what, arrays in saved.items() for array in arrays]
+    kept += [("the output", out) for out in trial.values if isinstance(out, np.ndarray)]
+    return [(what, weakref.ref(array)) for what, array in kept if id(array) not in known]
