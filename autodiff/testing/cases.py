@@ -12,7 +12,7 @@ from ..op import Op
 from .report import VacuousCheckError, VJPError, VJPReport
 from .vjp import examine, find_op
 
-__all__ = ["Case", "check_op", "missing_samples", "op_cases", "samples"]
+__all__ = ["Case", "check_op", "judge", "missing_samples", "missing_settings", "op_cases", "samples"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +123,31 @@ def missing_samples() -> list[str]:
     False
     """
     return [name for name, op in OPS.items() if not samples(op)]
+
+
+def missing_settings(name: Op[..., Any] | str) -> list[str]:
+    """Return the settings of an op that no sample sets to anything but their default, so that nothing checks them.
+
+    Parameters
+    ----------
+    name : str or Op
+        The op.
+
+    Examples
+    --------
+    >>> from autodiff.testing import missing_settings
+    >>> missing_settings("softmax")
+    []
+    """
+    op = find_op(name)
+    last = [sample[-1] for sample in samples(op) if sample]
+    given = [settings for settings in last if isinstance(settings, dict)]
+    defaults = op.signature.settings
+    return [
+        setting
+        for setting in op.signature.order
+        if not any(setting in one and repr(one[setting]) != repr(defaults.get(setting, ...)) for one in given)
+    ]
 
 
 def check_op(name: Op[..., Any] | str) -> list[VJPReport]:

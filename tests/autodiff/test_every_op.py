@@ -1,4 +1,4 @@
-"""Every registered op on every sample: its VJP rules, its decomposition, its second derivatives, what it refuses."""
+"""Every registered op on every sample: each check of its rules, its second derivatives, what it refuses."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 
 from autodiff import Tensor
 from autodiff.node import OPS
-from autodiff.testing import check_grads, missing_samples, op_cases
+from autodiff.testing import check_grads, missing_samples, missing_settings, op_cases
 from autodiff.testing.cases import judge
+from autodiff.testing.trial import arrays_in
+from autodiff.testing.vjp import CHECKS
 
 REGISTERED = dict(OPS)  # by the package: tests and examples register more while they run
 CASES = op_cases()
@@ -22,10 +24,31 @@ def report(case):
     return case.check()
 
 
+def derived_floats(op):
+    """Whether rules of an op ask for floats that its forward computed besides its output; these have no derivative."""
+    asked = {name for rule in op.rules for name in rule.values}
+    outs = (op.forward(*case.arrays, **case.settings) for case in CASES if case.op is op)
+    values = [value for out in outs for name, value in getattr(out, "values", {}).items() if name in asked]
+    return any(isinstance(value, float) for value in values) or any(
+        array.dtype.kind == "f" for value in values for array in arrays_in(value)
+    )
+
+
+ONCE_DIFFERENTIABLE = [op for op in REGISTERED.values() if op.decomposed is None and derived_floats(op)]
+TWICE = [case for case in SMALL if not case.op.surrogate and case.op not in ONCE_DIFFERENTIABLE]
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_rules_are_right(case):
-    """Also: fused rules agree with their decompositions, and gradients of float32 arguments are float32."""
-    report(case)
+    """All checks, those by calls derived from the sample too; one that is not made says why."""
+    found = report(case)
+    assert {kind for kind, _ in CHECKS} <= {*found.passed, *found.skipped}
+    assert all(found.skipped.values())
+
+
+def test_every_check_is_made_on_many_ops():
+    made = {kind: {case.op for case in CASES if kind in report(case).passed} for kind, _ in CHECKS}
+    assert {kind: len(ops) for kind, ops in made.items() if len(ops) < 10} == {}
 
 
 @pytest.mark.parametrize("name", REGISTERED)
@@ -38,7 +61,30 @@ def test_every_op_has_samples():
     assert not REGISTERED.keys() & set(missing_samples())
 
 
-@pytest.mark.parametrize("case", [case for case in SMALL if not case.op.surrogate], ids=str)
+def test_samples_set_every_setting():
+    unset = {name: missing_settings(op) for name, op in REGISTERED.items()}
+    assert {name: settings for name, settings in unset.items() if settings} == {}
+
+
+def test_every_op_has_samples_small_enough_for_second_derivatives():
+    few = {op for op in REGISTERED.values() if not op.surrogate} - {case.op for case in TWICE}
+    assert few == set(ONCE_DIFFERENTIABLE)
+
+
+@pytest.mark.parametrize("name", [name for name, op in REGISTERED.items() if op.decomposed is None])
+def test_rules_of_primitives_are_differentiated_or_raise(name):
+    """Their own check is made on some sample; where none can be, the reason is that recording the rule raises."""
+    op = REGISTERED[name]
+    reports = [report(case) for case in CASES if case.op is op]
+    if op in ONCE_DIFFERENTIABLE:
+        reasons = [found.skipped.get("second-order", "") for found in reports if found.nonzero]
+        assert reasons
+        assert all("once-differentiable" in reason for reason in reasons)
+    elif any(found.nonzero for found in reports):
+        assert any({"second-order", "transposition"} <= set(found.passed) for found in reports if found.nonzero)
+
+
+@pytest.mark.parametrize("case", TWICE, ids=str)
 def test_second_derivatives_are_right(case):
     def call(*tensors):
         given = iter(tensors)

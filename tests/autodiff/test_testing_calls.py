@@ -11,7 +11,8 @@ from autodiff.op import Op, save
 from autodiff.testing import check_vjp
 
 from .checking import caught, elementwise
-from .planted import SOUND
+from .planted import X
+from .planted_calls import SOUND
 
 # --- derived calls ---
 
