@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,20 +16,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import modes
+from .hints import ATTRIBUTES, instead
 from .node import OPS, TWINS
-from .signature import nearest
 
-__all__ = ["NumPyProtocols", "as_numpy", "to_array", "to_index"]
+__all__ = ["LATE", "METHODS", "PLAIN", "NumPyProtocols", "as_numpy", "full_name", "refuse_out", "to_array", "to_index"]
 
 PLAIN: frozenset[Any] = frozenset({
-    np.zeros_like, np.ones_like, np.empty_like, np.shape, np.ndim, np.size,
-    np.isnan, np.isinf, np.isfinite, np.signbit, np.any, np.all, np.allclose, np.isclose, np.array_equal,
-    np.nonzero, np.count_nonzero, np.argmax, np.argmin, np.argsort, np.searchsorted, np.array_repr, np.array_str,
+    # shapes, dtypes, memory, text
+    np.zeros_like, np.ones_like, np.empty_like, np.shape, np.ndim, np.size, np.result_type, np.can_cast,
+    np.min_scalar_type, np.common_type, np.iscomplexobj, np.isrealobj, np.shares_memory, np.may_share_memory,
+    np.broadcast_shapes, np.einsum_path, np.array_repr, np.array_str, np.array2string,
+    # true or false
+    np.isnan, np.isinf, np.isfinite, np.isposinf, np.isneginf, np.isreal, np.iscomplex, np.signbit, np.isin,
+    np.any, np.all, np.allclose, np.isclose, np.array_equal, np.array_equiv,
     np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
     np.logical_and, np.logical_or, np.logical_xor, np.logical_not,
-    np.shares_memory, np.may_share_memory, np.result_type, np.broadcast_shapes,
+    # positions and counts
+    np.nonzero, np.flatnonzero, np.argwhere, np.count_nonzero, np.argmax, np.argmin, np.nanargmax, np.nanargmin,
+    np.argsort, np.argpartition, np.lexsort, np.searchsorted, np.digitize, np.diag_indices_from,
+    np.tril_indices_from, np.triu_indices_from, np.unravel_index, np.ravel_multi_index, np.ix_,
+    np.linalg.matrix_rank,
 })  # fmt: skip
 """NumPy functions whose results carry no gradient: called on the data, with plain results."""
+
+LATE: dict[str, Any] = {}
+"""What records a ufunc of a module that may not be imported yet, by its full name, such as "scipy.special.erf"."""
+
+METHODS: dict[tuple[np.ufunc, str], Callable[..., Any]] = {}
+"""What records the methods of ufuncs on tensors: ``np.add.reduce(t)`` is that of ``(np.add, "reduce")``."""
+
+_AS_USUAL: dict[str, Any] = {"casting": "same_kind", "order": "K", "subok": True, "signature": None, "sig": None}
+"""Settings of a ufunc's call that change nothing as long as they are given so."""
 
 
 class NumPyProtocols:
@@ -75,30 +94,21 @@ class NumPyProtocols:
         return to_array(value) in np.asarray(self._values)
 
     def __getattr__(self, name: str) -> Any:  # only called for what is not there; NumPy asks for many of its own names
-        hint = f"; write F.{name}(t), as in autodiff.functional" if name in OPS and not name.startswith("_") else ""
-        raise AttributeError(f"a Tensor has no {name!r}{hint}")
+        raise AttributeError(f"a Tensor has no {name!r}{'' if name.startswith('_') else _spelled(name)}")
 
     # --- NumPy's protocols ---
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **settings: Any) -> Any:
-        if settings.pop("out", None) is not None:
-            raise TypeError(
-                f"np.{ufunc.__name__} cannot write a tensor's result into out=...: assign the result; for an array on "
-                f"the left of +=, write a = a + t"
-            )
-        if method == "__call__":
-            if ufunc in PLAIN:
-                return ufunc(*map(to_array, args), **settings)
-            if ufunc in TWINS:
-                return TWINS[ufunc](*args, **settings)
-        raise _uncovered(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
+        if method == "__call__" and not settings and ufunc in TWINS:
+            return TWINS[ufunc](*args)
+        return _ufunc(ufunc, method, args, settings)
 
     def __array_function__(self, function: Any, types: Any, args: Any, settings: Any) -> Any:
         if function in TWINS:
             return TWINS[function](*args, **settings)
         if function in PLAIN:
-            return function(*map(_plain, args), **{name: _plain(value) for name, value in settings.items()})
-        raise _uncovered(function.__name__)
+            return function(*_plain(args), **_plain(settings))
+        raise _uncovered(full_name(function))
 
 
 def to_array(value: Any) -> Any:
@@ -123,18 +133,139 @@ TWINS[np.full_like] = _full_like
 
 
 def _plain(value: Any) -> Any:
-    """Replace tensors by their data, also inside lists and tuples."""
+    """Replace tensors by their data, also inside collections."""
     if type(value) in (list, tuple):
         return type(value)(map(_plain, value))
+    if type(value) is dict:
+        return {name: _plain(part) for name, part in value.items()}
     return to_array(value)
 
 
-def _uncovered(name: str) -> TypeError:
-    covered = [function.__name__ for function in TWINS]
+# --- the calls and methods of ufuncs ---
+
+
+def _ufunc(ufunc: np.ufunc, method: str, args: Any, settings: dict[str, Any]) -> Any:
+    """Record a call of a ufunc or of one of its methods, or say why not."""
+    if "out" in settings:
+        refuse_out(full_name(ufunc), settings.pop("out"))
+    if ufunc in PLAIN and method != "at":
+        return getattr(ufunc, method)(*_plain(args), **_plain(settings))
+    twin = TWINS.get(ufunc) or _late(ufunc)
+    if method == "__call__" and twin is not None:
+        return _call(ufunc, twin, args, settings)
+    if method == "outer" and twin is not None:
+        return _call(ufunc, twin, _outer(*args), settings)
+    if (ufunc, method) in METHODS:
+        return METHODS[ufunc, method](*args, **settings)
+    if method == "__call__":
+        raise _uncovered(full_name(ufunc))
+    covered = sorted(f"{full_name(known)}.{name}" for known, name in METHODS if name == method)
+    raise _uncovered(f"{full_name(ufunc)}.{method}", f" Covered are {', '.join(covered)}." if covered else "")
+
+
+def _call(ufunc: np.ufunc, twin: Callable[..., Any], args: Any, settings: dict[str, Any]) -> Any:
+    """Record a call of a ufunc with ``where=`` and ``dtype=``."""
+    where, dtype = settings.pop("where", True), settings.pop("dtype", None)
+    for name, value in settings.items():
+        if name not in _AS_USUAL:
+            raise TypeError(f"{full_name(ufunc)} on a tensor does not take {name}=...")
+        if value != _AS_USUAL[name]:
+            raise TypeError(f"{full_name(ufunc)} on a tensor takes {name}={_AS_USUAL[name]!r} only, got {value!r}")
+    if dtype is not None:
+        args = _cast(ufunc, args, dtype)
+    if where is True:
+        return twin(*args)
+    if ufunc.signature is not None:
+        raise TypeError(f"{full_name(ufunc)} does not take where=...: it does not work element by element")
+    return _only_where(twin, args, to_array(where))
+
+
+def _cast(ufunc: np.ufunc, args: Any, dtype: Any) -> list[Any]:
+    """Cast the arguments to those of the loop that has this dtype of the result; NumPy refuses what loses too much."""
+    given = tuple(type(arg) if type(arg) in (int, float) else np.asarray(to_array(arg)).dtype for arg in args)
+    signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
+    wanted = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout), signature=signature)
+    pairs = list(zip(args, wanted, strict=False))
+    return [arg if type(arg) in (int, float) else OPS["astype"](arg, dtype=to) for arg, to in pairs]
+
+
+def _only_where(twin: Callable[..., Any], args: Any, mask: Any) -> Any:
+    """Compute where a mask holds, and nowhere else, so that nothing leaks from there: 0, and no gradient.
+
+    (NumPy leaves the rest of the result undefined.)
+    """
+    mask = np.asarray(mask)
+    if mask.dtype != bool:
+        raise TypeError(f"where= takes booleans, got the dtype {mask.dtype}")
+    shape = np.broadcast_shapes(mask.shape, *(np.shape(to_array(arg)) for arg in args))
+    index = np.broadcast_to(mask, shape)
+    picked = [
+        arg if isinstance(arg, (int, float)) else OPS["getitem"](OPS["broadcast_to"](arg, shape=shape), index=index)
+        for arg in args
+    ]
+    results = twin(*picked)
+    if type(results) is tuple:
+        return tuple([OPS["scatter_add"](result, index=index, shape=shape) for result in results])
+    return OPS["scatter_add"](results, index=index, shape=shape)
+
+
+def _outer(a: Any, b: Any) -> tuple[Any, Any]:
+    """Give the first array an axis of length one for each of the second's, so that the two broadcast to all pairs."""
+    ones = (1,) * np.ndim(to_array(b))
+    return (OPS["reshape"](a, shape=np.shape(to_array(a)) + ones) if ones else a), b
+
+
+def _late(ufunc: np.ufunc) -> Any:
+    """Find the twin of a ufunc whose module was imported after this one; remember it."""
+    for name, twin in LATE.items():
+        module, _, own = name.rpartition(".")
+        if getattr(sys.modules.get(module), own, None) is ufunc:
+            return TWINS.setdefault(ufunc, twin)
+    return None
+
+
+# --- what is refused ---
+
+
+def refuse_out(name: str, out: Any) -> None:
+    """Refuse ``out=``: the result is recorded, so it has to be an array of its own."""
+    if out is not None and not (type(out) is tuple and all(part is None for part in out)):
+        raise TypeError(
+            f"{name} cannot write a tensor's result into out=...: assign the result; for an array on the left of +=, "
+            f"write a = a + t"
+        )
+
+
+def full_name(function: Any) -> str:
+    """Return a function's name as users write it, such as "np.linalg.norm"."""
+    name: str = function.__name__
+    if isinstance(function, np.ufunc):
+        modules = {"np": np, "scipy.special": sys.modules.get("scipy.special")}
+        found = [known for known, module in modules.items() if getattr(module, name, None) is function]
+        return f"{found[0]}.{name}" if found else name
+    module: str = function.__module__
+    return re.sub(r"^numpy\b", "np", f"{module}.{name}")
+
+
+def _uncovered(name: str, more: str = "") -> TypeError:
+    covered = {full_name(function) for function in TWINS}
     return TypeError(
-        f"np.{name} has no VJP rule, so it cannot be recorded for a tensor.{nearest(name, covered)} For a result "
-        f"without a gradient, call it on t.data; to add a rule, see autodiff.op"
+        f"{name} has no VJP rule, so it cannot be recorded for a tensor.{more}{instead(name, sorted(covered))} For a "
+        f"result without a gradient, call it on t.data; to add a rule, see autodiff.op"
     )
+
+
+def _spelled(name: str) -> str:
+    """Return a hint how to write what is an attribute elsewhere."""
+    if name in ATTRIBUTES:
+        return f": {ATTRIBUTES[name]}"
+    function = getattr(np, name, None)
+    if callable(function) and (function in TWINS or function in PLAIN):
+        return f": write np.{name}(t)"
+    return f": write F.{name}(t), as in autodiff.functional" if name in OPS else ""
+
+
+# --- the arguments of NumPy's functions ---
 
 
 def as_numpy(function: Callable[..., Any], made: Any) -> Callable[..., Any]:
@@ -151,27 +282,38 @@ def as_numpy(function: Callable[..., Any], made: Any) -> Callable[..., Any]:
 
     def call(*args: Any, **settings: Any) -> Any:
         signature = parameters()
+        defaults: dict[str, Any] = {}
         if signature is None or made.signature.variadic:
             names = [*made.signature.arguments, *made.signature.order]
             given: Iterable[tuple[str, Any]] = [*zip(names, args, strict=False), *settings.items()]
             if len(args) > len(names):
-                raise TypeError(f"np.{function.__name__} on a tensor takes at most {len(names)} arguments")
+                raise TypeError(f"{full_name(function)} on a tensor takes at most {len(names)} arguments")
         else:
             given = signature.bind(*args, **settings).arguments.items()
+            defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
         order = list(signature.parameters)[:count] if signature is not None else list(made.signature.arguments)
         arrays: list[Any] = []
         rest: dict[str, Any] = {}
         for i, (name, value) in enumerate(given):
             if i < count and (name in order or made.signature.variadic):
                 arrays.append(value)
-            elif value is not None or name in made.signature.order:
+            elif name == "out":
+                refuse_out(full_name(function), value)
+            elif value is np._NoValue or (name not in made.signature.order and _is_default(value, defaults.get(name))):
+                continue
+            else:
                 rest[name] = value
         unknown = [name for name in rest if name not in made.signature.order]
         if unknown:
             raise TypeError(
-                f"np.{function.__name__} on a tensor does not take {unknown[0]}=...; it is "
+                f"{full_name(function)} on a tensor does not take {unknown[0]}=...; it is "
                 f"{made.name}{made.signature.full}"
             )
         return made(*arrays, **rest)
 
     return call
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    """Whether a setting that an op lacks is given as NumPy's default, and so changes nothing."""
+    return value is None or value is default or (type(value) in (str, bool, int) and value == default)

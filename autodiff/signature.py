@@ -13,9 +13,9 @@ RESERVED: Final = ("g", "out", "needs")
 """Names with a meaning of their own among a rule's parameters: the cotangent, the output, which arguments need it."""
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str], cutoff: float = 0.5) -> str:
     """Return " Did you mean 'x'?" for the name closest to a wrong one, or nothing."""
-    found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    found = difflib.get_close_matches(name, list(names), n=1, cutoff=cutoff)
     return f" Did you mean {found[0]!r}?" if found else ""
 
 

@@ -9,11 +9,13 @@ from .dropout import *
 from .elementwise import *
 from .embedding import *
 from .exponentials import *
+from .gammas import *
 from .hyperbolic import *
 from .indexing import *
 from .joining import *
 from .linalg import *
 from .linear import *
+from .masked import *
 from .norms import *
 from .powers import *
 from .reductions import *
@@ -24,4 +26,5 @@ from .selection import *
 from .shape import *
 from .signs import *
 from .softmax import *
+from .special import *
 from .trigonometric import *

@@ -11,7 +11,6 @@ all that is saved: neither x nor phi outlives the call, and the backward pass is
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -21,10 +20,11 @@ from numpy.typing import NDArray
 
 from ..node import Array
 from ..op import op, save
-from ._blocks import aligned, floating, pieces, unboxed
+from ._blocks import aligned, pieces, unboxed
 from .exponentials import sigmoid
+from .special import erf, has_scipy, special
 
-__all__ = ["erf", "gelu", "relu", "silu", "swiglu"]
+__all__ = ["gelu", "relu", "silu", "swiglu"]
 
 Block: TypeAlias = NDArray[Any]
 Gate: TypeAlias = Callable[[Block, Block], object]  # (x, out): writes phi(x) to out
@@ -268,7 +268,7 @@ def _tanh_slope(x: Block, phi: Block, out: Block) -> None:
 
 
 def _normal_gate(x: Block, out: Block) -> None:
-    _special().ndtr(x, out=out)  # (1 + erf(x / sqrt 2)) / 2, without the cancellation at negative x
+    special().ndtr(x, out=out)  # (1 + erf(x / sqrt 2)) / 2, without the cancellation at negative x
 
 
 def _normal_slope(x: Block, phi: Block, out: Block) -> None:
@@ -291,7 +291,7 @@ _FORMS: dict[str, tuple[Gate, Slope]] = {
     samples=lambda rng: [
         *_normal(rng),
         *_normal(rng, approximate="tanh"),
-        *(_normal(rng, approximate="none") if _has_scipy() else []),
+        *(_normal(rng, approximate="none") if has_scipy() else []),
     ],
     error_samples=[((1.0, {"approximate": "erf"}), ValueError), ((1.0, {"approximate": None}), ValueError)],
 )
@@ -354,52 +354,3 @@ def _form(approximate: str) -> tuple[Gate, Slope]:
     if approximate not in _FORMS:
         raise ValueError(f"gelu: approximate must be 'tanh' (GPT-2's form) or 'none' (exact), got {approximate!r}")
     return _FORMS[approximate]
-
-
-@op(elementwise=True, samples=lambda rng: _normal(rng) if _has_scipy() else [])
-def erf(x: Array) -> Array:
-    """Error function, elementwise: ``2/sqrt(pi)`` times the integral of ``exp(-t^2)`` from 0 to x.
-
-    Parameters
-    ----------
-    x : array of any shape
-
-    Returns
-    -------
-    array of the same shape
-
-    Raises
-    ------
-    ImportError
-        If SciPy is not installed.
-
-    Examples
-    --------
-    >>> import autodiff as ad
-    >>> import autodiff.functional as F
-    >>> x = ad.Tensor(0.5, requires_grad=True)
-    >>> y = F.erf(x)
-    >>> y.backward()
-    >>> round(y.item(), 4), round(x.grad.item(), 4)
-    (0.5205, 0.8788)
-    """
-    return _special().erf(floating(x))
-
-
-@erf.vjp("x")
-def _(g: Array, x: Array) -> Array:
-    with np.errstate(over="ignore"):  # exp(-inf) = 0
-        return g * (2 / math.sqrt(math.pi) * np.exp(-(x * x)))
-
-
-def _has_scipy() -> bool:
-    """Whether SciPy is there; asked when samples are made, not at import."""
-    return importlib.util.find_spec("scipy") is not None
-
-
-def _special() -> Any:
-    try:
-        import scipy.special
-    except ImportError as error:
-        raise ImportError("the error function (exact GELU) needs SciPy: pip install scipy") from error
-    return scipy.special

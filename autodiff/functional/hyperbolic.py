@@ -163,7 +163,7 @@ def _(g: Array, x: Array) -> Array:
     return g / (np.sqrt(x - 1) * np.sqrt(x + 1))
 
 
-@op(numpy=np.arctanh, samples=lambda rng: [(away(rng, shape, 0.1, 0.9),) for shape in SHAPES])
+@op(numpy=np.arctanh, samples=lambda rng: [(away(rng, shape, 0.1, 0.7),) for shape in SHAPES])
 def arctanh(x: Array) -> Array:
     """Number whose hyperbolic tangent is x, elementwise.
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..node import TWINS, Array
 from ..op import op
 from ..protocols import as_numpy, to_array
-from ._samples import PAIRS, SHAPES, away
+from ._samples import PAIRS, SHAPES
 
 __all__ = ["ceil", "floor", "floor_divide", "fmod", "remainder", "rint", "round", "trunc"]
 

@@ -74,7 +74,7 @@ def _(g: Array, x: Array) -> Array:
     return -g * np.sin(x)
 
 
-@op(numpy=np.tan, samples=lambda rng: [(away(rng, shape),) for shape in SHAPES])
+@op(numpy=np.tan, samples=lambda rng: [(away(rng, shape, 0.3, 1.0),) for shape in SHAPES])
 def tan(x: Array) -> Array:
     """Tangent, elementwise.
 

@@ -61,7 +61,7 @@ def difference(slope, along):
     def at(t):
         return slope.first([x + t * u for x, u in zip(slope.start, along, strict=True)])[1].item()
 
-    h = 1e-3
+    h = 2e-4
     return (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h)
 
 
@@ -86,7 +86,7 @@ def test_second_derivatives(name):
             settings,
         )
         compared += sum(x.size > 0 for x in slope.start)
-    assert compared or name == "sign"
+    assert compared or op.nondifferentiable == set(range(len(op.signature.arguments)))
 
 
 def test_primitives_are_found():

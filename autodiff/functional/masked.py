@@ -1,0 +1,247 @@
+"""Reductions with the rest of NumPy's settings: ``where=``, ``initial=`` and ``dtype=``, and as methods of ufuncs.
+
+All are compositions. What a mask leaves out is replaced by what changes nothing (0 in a sum, 1 in a product, minus
+infinity under a maximum); `np.where` passes no gradient to what it replaces, so whatever stands there, NaN or infinity
+too, reaches neither the result nor any gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..node import TWINS, Array
+from ..protocols import METHODS, refuse_out, to_array
+from .elementwise import astype
+from .exponentials import logaddexp
+from .powers import sqrt
+from .reductions import logsumexp, max, mean, min, std, sum, var
+from .scans import cumprod, cumsum, prod
+from .selection import maximum, minimum
+
+__all__: list[str] = []
+
+Axis: TypeAlias = int | tuple[int, ...] | None
+NOT_GIVEN: Any = np._NoValue
+
+
+def _given(value: Any) -> bool:
+    return value is not None and value is not NOT_GIVEN
+
+
+def _kept(keepdims: Any) -> bool:
+    return _given(keepdims) and bool(keepdims)
+
+
+def _mask(where: Any, a: Array) -> Any:
+    """Return ``where=`` as booleans of the array's shape, or None where it leaves nothing out."""
+    if where is True or not _given(where):
+        return None
+    mask = np.asarray(to_array(where))
+    if mask.dtype != bool:
+        raise TypeError(f"where= takes booleans, got the dtype {mask.dtype}")
+    return np.broadcast_to(mask, np.shape(to_array(a)))
+
+
+def _filled(a: Array, mask: Any, value: Any) -> Array:
+    """Replace what a mask leaves out."""
+    return a if mask is None else np.where(mask, a, value)
+
+
+def _as(a: Array, dtype: Any) -> Array:
+    """Cast, where a dtype is given."""
+    return astype(a, dtype=np.dtype(dtype)) if _given(dtype) else a if hasattr(a, "dtype") else np.asarray(a)
+
+
+def _like(value: Any, result: Array) -> Any:
+    """Cast an initial value to the dtype of the result that it starts, as NumPy does."""
+    return astype(value, dtype=result.dtype)
+
+
+# --- sum and product, largest and smallest ---
+
+
+def _accumulating(name: str, reduction: Any, join: Callable[[Array, Any], Array], neutral: int) -> Callable[..., Array]:
+    """Make np.sum or np.prod."""
+
+    def call(
+        a: Array, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+        initial: Any = NOT_GIVEN, where: Any = True,
+    ) -> Array:  # fmt: skip
+        refuse_out(name, out)
+        a = _as(a, dtype)
+        result = reduction(_filled(a, _mask(where, a), neutral), axis=axis, keepdims=_kept(keepdims))
+        return join(result, _like(initial, result)) if _given(initial) else result
+
+    return call
+
+
+def _extreme(name: str, reduction: Any, join: Callable[[Array, Any], Array], worst: float) -> Callable[..., Array]:
+    """Make np.max or np.min."""
+
+    def call(
+        a: Array, axis: Axis = None, out: Any = None, keepdims: Any = False, initial: Any = NOT_GIVEN,
+        where: Any = True, dtype: Any = None,
+    ) -> Array:  # fmt: skip
+        refuse_out(name, out)
+        a = _as(a, dtype)
+        mask = _mask(where, a)
+        if not _given(initial):
+            if mask is not None:
+                raise ValueError(f"{name} with where=... needs initial=..., for where nothing is left; see NumPy's")
+            return reduction(a, axis=axis, keepdims=_kept(keepdims))
+        initial = _like(initial, a)
+        if 0 in np.shape(to_array(a)):
+            shape = np.any(to_array(a), axis=axis, keepdims=_kept(keepdims)).shape
+            return np.broadcast_to(initial, shape)
+        fill = worst if a.dtype.kind == "f" else to_array(initial)
+        return join(reduction(_filled(a, mask, fill), axis=axis, keepdims=_kept(keepdims)), initial)
+
+    return call
+
+
+# --- mean, variance, standard deviation ---
+
+
+def _mean(
+    a: Array, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = NOT_GIVEN, *,
+    where: Any = NOT_GIVEN,
+) -> Array:  # fmt: skip
+    """``np.mean`` of a tensor."""
+    refuse_out("np.mean", out)
+    a = _as(a, dtype)
+    mask = _mask(where, a)
+    if mask is None:
+        return mean(a, axis=axis, keepdims=_kept(keepdims))
+    wide = _wide(a)
+    return _narrow(_masked_mean(wide, mask, axis, _kept(keepdims)), a)
+
+
+def _wide(a: Array) -> Array:
+    """Return numbers in a dtype in which they can be counted and summed: half precision ends at 65504."""
+    if a.dtype.kind != "f":
+        return astype(a, dtype=np.float64)
+    return astype(a, dtype=np.float32) if a.dtype == np.float16 else a
+
+
+def _narrow(result: Array, a: Array) -> Array:
+    return astype(result, dtype=a.dtype) if a.dtype == np.float16 else result
+
+
+def _count(mask: Any, a: Array, axis: Axis, keepdims: bool) -> Any:
+    """Count what is left, as numbers of the array's dtype."""
+    return np.sum(mask, axis=axis, keepdims=keepdims, dtype=a.dtype)
+
+
+def _masked_mean(a: Array, mask: Any, axis: Axis, keepdims: bool) -> Array:
+    return sum(_filled(a, mask, 0), axis=axis, keepdims=keepdims) / _count(mask, a, axis, keepdims)
+
+
+def _masked_variance(a: Array, axis: Axis, ddof: float, keepdims: bool, mask: Any, center: Any) -> Array:
+    """Sum the squares of the deviations from the mean, or from a center that is given."""
+    a = _wide(a)
+    mask = np.broadcast_to(True, a.shape) if mask is None else mask
+    if not _given(center):
+        # A constant taken off all numbers changes nothing, but leaves exact zeros of equal ones.
+        level = np.max(np.where(mask, to_array(a), -np.inf), axis=axis, keepdims=True, initial=-np.inf)
+        a = np.where(mask, a, 0) - np.where(np.isfinite(level), level, 0).astype(a.dtype)
+        center = _masked_mean(a, mask, axis, True)
+    deviations = _filled(a - center, mask, 0)
+    degrees = np.maximum(_count(mask, a, axis, keepdims) - ddof, 0)
+    return sum(deviations * deviations, axis=axis, keepdims=keepdims) / degrees
+
+
+def _root(variance: Array) -> Array:
+    """Square root, with the gradient 0 at 0: a standard deviation has a kink there."""
+    zero = np.equal(variance, 0)
+    return np.where(zero, 0.0, sqrt(np.where(zero, 1.0, variance)))
+
+
+def _spread(name: str, reduction: Any, finish: Callable[[Array], Array]) -> Callable[..., Array]:
+    """Make np.var or np.std."""
+
+    def call(
+        a: Array, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = NOT_GIVEN, *,
+        where: Any = NOT_GIVEN, mean: Any = NOT_GIVEN, correction: Any = NOT_GIVEN,
+    ) -> Array:  # fmt: skip
+        refuse_out(name, out)
+        if _given(correction):
+            if ddof != 0:
+                raise ValueError(f"{name} takes ddof or correction, two names of one thing, not both")
+            ddof = correction
+        a = _as(a, dtype)
+        mask = _mask(where, a)
+        if mask is None and not _given(mean):
+            return reduction(a, axis=axis, ddof=ddof, keepdims=_kept(keepdims))
+        return _narrow(finish(_masked_variance(a, axis, ddof, _kept(keepdims), mask, mean)), a)
+
+    return call
+
+
+# --- running sums and products ---
+
+
+def _running(name: str, scan: Any) -> Callable[..., Array]:
+    """Make np.cumsum or np.cumprod."""
+
+    def call(a: Array, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array:
+        refuse_out(name, out)
+        return scan(_as(a, dtype), axis=axis)
+
+    return call
+
+
+TWINS[np.sum] = _accumulating("np.sum", sum, lambda result, initial: result + initial, 0)
+TWINS[np.prod] = _accumulating("np.prod", prod, lambda result, initial: result * initial, 1)
+TWINS[np.max] = TWINS[np.amax] = _extreme("np.max", max, maximum, -np.inf)
+TWINS[np.min] = TWINS[np.amin] = _extreme("np.min", min, minimum, np.inf)
+TWINS[np.mean] = _mean
+TWINS[np.var] = _spread("np.var", var, lambda variance: variance)
+TWINS[np.std] = _spread("np.std", std, _root)
+TWINS[np.cumsum], TWINS[np.cumprod] = _running("np.cumsum", cumsum), _running("np.cumprod", cumprod)
+
+
+# --- methods of ufuncs ---
+
+
+def _logsumexp(
+    a: Array, axis: Axis = None, dtype: Any = None, keepdims: Any = False, initial: Any = NOT_GIVEN, where: Any = True
+) -> Array:
+    """``np.logaddexp.reduce`` of a tensor."""
+    a = _as(a, dtype)
+    result = logsumexp(_filled(a, _mask(where, a), -np.inf), axis=axis, keepdims=_kept(keepdims))
+    return logaddexp(result, _like(initial, result)) if _given(initial) else result
+
+
+def _reduce(reduction: Callable[..., Array]) -> Callable[..., Array]:
+    """Let a reduction be called as a ufunc's method, whose axis is the first unless another is given."""
+
+    def reduce(array: Array, axis: Axis = 0, **settings: Any) -> Array:
+        scalar = np.ndim(to_array(array)) == 0 and axis in (0, -1)
+        return reduction(array, axis=None if scalar else axis, **settings)
+
+    return reduce
+
+
+def _accumulate(scan: Callable[..., Array]) -> Callable[..., Array]:
+    """Likewise a running sum or product."""
+
+    def accumulate(array: Array, axis: int = 0, **settings: Any) -> Array:
+        if np.ndim(to_array(array)) == 0:
+            raise TypeError("cannot accumulate on a scalar")
+        return scan(array, axis=axis, **settings)
+
+    return accumulate
+
+
+METHODS.update({
+    (np.add, "reduce"): _reduce(TWINS[np.sum]),
+    (np.multiply, "reduce"): _reduce(TWINS[np.prod]),
+    (np.maximum, "reduce"): _reduce(TWINS[np.max]),
+    (np.minimum, "reduce"): _reduce(TWINS[np.min]),
+    (np.logaddexp, "reduce"): _reduce(_logsumexp),
+    (np.add, "accumulate"): _accumulate(TWINS[np.cumsum]),
+    (np.multiply, "accumulate"): _accumulate(TWINS[np.cumprod]),
+})  # fmt: skip
