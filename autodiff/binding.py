@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from .hints import refuse_settings
 from .node import Spec
 from .protocols import NumPyProtocols
-from .signature import nearest
 
 __all__ = ["arrange", "bind", "convert"]
 
@@ -48,10 +48,7 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
     signature = op.signature
     for name, value in settings.items():
         if name not in signature.order:
-            raise TypeError(
-                f"{op.name}() has no setting {name!r}; it is {op.name}{signature}."
-                f"{nearest(name, signature.full.parameters)}"
-            )
+            refuse_settings(f"{op.name}()", [name], list(signature.full.parameters), f"; it is {op.name}{signature}")
         if isinstance(value, NumPyProtocols):
             raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
     if missing := signature.required - settings.keys():

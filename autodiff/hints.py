@@ -5,25 +5,28 @@ Messages name the nearest thing by what it means, not by how it is spelled; so t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from .signature import nearest
 
-__all__ = ["ATTRIBUTES", "SETTINGS", "instead"]
+__all__ = ["ATTRIBUTES", "instead", "refuse_settings"]
 
-_DATA = "a result without a gradient comes from t.data"
-_FIT = "write the fit as a loss, or solve its normal equations with np.linalg.solve"
-_INTEGERS = "it works on integers and booleans only, which have no gradient: convert t.data"
-_LISTS = "index with an integer array, as in t[indices], and join the pieces with np.concatenate"
-_ORDER = "np.sort(t) and an index: t.data decides which elements they are"
-_POLYNOMIAL = "write the polynomial out (Horner's rule), or coefficients @ powers with np.stack of x**k"
-_SETS = "it depends on which numbers are equal: call it on t.data, and index the tensor with the result"
-_SPECTRUM = "complex numbers are not covered: real and imaginary parts are products with matrices of cosines and sines"
+_FIT = "the fit as a loss to minimise, or np.linalg.solve for its normal equations"
+_INTEGERS = "the function on t.data converted to integers or booleans, which have no gradient"
+_POLYNOMIAL = "the polynomial written out by Horner's rule, or coefficients @ np.stack([x**k for k in ...])"
+_SETS = "the function on t.data, and what it tells about positions as an index into t"
+_SPECTRUM = "products with matrices of cosines and sines, for the real and the imaginary part (none is complex here)"
 _BINS = "F.scatter_add(weights, index=np.digitize(t, edges), shape=(count,)) adds up what falls into each bin"
-_WRITE = "nothing can be written into a recorded tensor: y = F.set_at(t, index, value), or np.where(mask, value, t)"
+_WRITE = "y = F.set_at(t, index, value) or np.where(mask, value, t), since nothing is written into a recorded tensor"
 
 _MEANINGS: dict[str, tuple[str, ...]] = {
-    _ORDER: ("np.percentile", "np.quantile", "np.nanpercentile", "np.nanquantile", "np.nanmedian", "np.sort_complex"),
+    "the same function without nan, of t[~np.isnan(t)]": ("np.nanmedian", "np.nanpercentile", "np.nanquantile"),
+    "np.sort: no tensor is complex": ("np.sort_complex",),
+    "np.roll": ("np.fft.fftshift", "np.fft.ifftshift"),
+    "np.linalg.svd, of whose singular values it is the largest divided by the smallest": ("np.linalg.cond",),
+    "t.data: dates have no gradient": (
+        "np.isnat", "np.is_busday", "np.busday_count", "np.busday_offset", "np.datetime_as_string",
+    ),
     _SETS: (
         "np.unique", "np.unique_all", "np.unique_counts", "np.unique_inverse", "np.unique_values", "np.union1d",
         "np.intersect1d", "np.setdiff1d", "np.setxor1d", "np.trim_zeros",
@@ -31,7 +34,6 @@ _MEANINGS: dict[str, tuple[str, ...]] = {
     _WRITE: (
         "np.put", "np.place", "np.putmask", "np.copyto", "np.put_along_axis", "np.fill_diagonal",
     ),
-    _LISTS: ("np.insert", "np.delete", "np.append", "np.resize"),
     _POLYNOMIAL: (
         "np.poly", "np.polyval", "np.polyadd", "np.polysub", "np.polymul", "np.polydiv", "np.polyder", "np.polyint",
     ),
@@ -41,14 +43,13 @@ _MEANINGS: dict[str, tuple[str, ...]] = {
         "np.bitwise_and", "np.bitwise_or", "np.bitwise_xor", "np.bitwise_count", "np.invert", "np.left_shift",
         "np.right_shift", "np.gcd", "np.lcm", "np.packbits", "np.unpackbits",
     ),
-    "write the loop out, or write the function for whole arrays; np.stack joins its results": (
+    "a loop, whose results np.stack joins, or the function written for whole arrays": (
         "np.apply_along_axis", "np.apply_over_axes", "np.vectorize",
     ),
-    "np.where, once for each case; F.safe_where if a case is not defined everywhere": ("np.piecewise", "np.choose"),
-    "index with the condition: t[condition]": ("np.compress", "np.extract"),
+    "np.where, once for each case; F.safe_where if a case is not defined everywhere": ("np.piecewise",),
     "d = t - t.mean(axis=1, keepdims=True), then d @ d.T / (d.shape[1] - 1)": ("np.cov",),
     "the covariance d @ d.T of d = t - t.mean(axis=1, keepdims=True), divided by its deviations": ("np.corrcoef",),
-    "save t.data, or a module's state_dict": ("np.save", "np.savez", "np.savez_compressed", "np.savetxt"),
+    "t.data, or a module's state_dict()": ("np.save", "np.savez", "np.savez_compressed", "np.savetxt"),
     "np.linalg.slogdet, np.linalg.eigh (for symmetric matrices) or np.linalg.svd": (
         "np.linalg.eig", "np.linalg.eigvals", "np.roots",
     ),
@@ -57,15 +58,14 @@ _MEANINGS: dict[str, tuple[str, ...]] = {
     "np.exp of evenly spaced logarithms: start + steps * (stop - start), steps = np.linspace(0, 1, count)": (
         "np.logspace", "np.geomspace",
     ),
-    "np.stack for new axes, np.concatenate along axes that are there": ("np.block",),
-    "np.moveaxis": ("np.rollaxis",),
+    "it on plain integer or boolean arrays, and t[np.ix_(rows, columns)]": ("np.ix_",),
     "F.scatter_add(values, index=..., shape=...), which adds up what meets in one place": (
         "np.add.at", "np.add.reduceat",
     ),
     "np.sqrt of the sum of squares, or np.linalg.norm": ("np.hypot.reduce",),
     "scipy.special's ufuncs that are recorded, listed in autodiff.functional.special": ("np.i0",),
-    "it is a constant almost everywhere: call it on t.data": ("np.angle", "np.spacing", "np.imag"),
-    "it is x1 itself up to rounding": ("np.nextafter",),
+    "t.data: it is a constant almost everywhere": ("np.angle", "np.spacing"),
+    "the first argument itself, from which it differs by rounding only": ("np.nextafter",),
 }  # fmt: skip
 
 _INSTEAD = {name: meaning for meaning, names in _MEANINGS.items() for name in names}
@@ -80,10 +80,18 @@ def instead(name: str, covered: Iterable[str]) -> str:
     return nearest(name, covered, cutoff=0.8)
 
 
-SETTINGS: dict[str, str] = {
-    "dim": "axis", "keepdim": "keepdims", "dims": "axes", "unbiased": "ddof", "correction": "ddof", "input": "",
-}  # fmt: skip
-"""Settings of PyTorch's functions, by what they are called here."""
+_SETTINGS = {"dim": "axis", "dims": "axes", "keepdim": "keepdims", "unbiased": "ddof", "input": "a", "other": "x2"}
+"""What settings of PyTorch's functions are called here."""
+
+
+def refuse_settings(name: str, given: Iterable[str], known: Sequence[str], signature: str = "") -> None:
+    """Refuse a setting that a function does not have; name the one that is meant."""
+    for setting in given:
+        if setting not in known:
+            ours = _SETTINGS.get(setting)
+            hint = f" Write {ours}=... for it." if ours in known else nearest(setting, known)
+            raise TypeError(f"{name} has no setting {setting!r}{signature}.{hint}")
+
 
 _NO_DEVICES = "everything is computed on the CPU: leave it out"
 _IN_PLACE = "nothing is changed in place: assign the result, as in t = t + 1, or write to t.data of a leaf"

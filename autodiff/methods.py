@@ -11,7 +11,8 @@ from typing import Any, Self, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .node import OPS
+from .hints import refuse_settings
+from .node import OPS, TWINS
 from .protocols import NumPyProtocols, to_array, to_index
 
 __all__ = ["ArrayMethods"]
@@ -101,6 +102,22 @@ class ArrayMethods(NumPyProtocols):
         result: Self = OPS["divide"](other, self)
         return result
 
+    def __floordiv__(self, other: Any) -> Self:
+        result: Self = OPS["floor_divide"](self, other)
+        return result
+
+    def __rfloordiv__(self, other: Any) -> Self:
+        result: Self = OPS["floor_divide"](other, self)
+        return result
+
+    def __mod__(self, other: Any) -> Self:
+        result: Self = OPS["remainder"](self, other)
+        return result
+
+    def __rmod__(self, other: Any) -> Self:
+        result: Self = OPS["remainder"](other, self)
+        return result
+
     def __pow__(self, other: Any) -> Self:
         result: Self = OPS["power"](self, other)
         return result
@@ -130,10 +147,10 @@ class ArrayMethods(NumPyProtocols):
         return _call(self, "getitem", index=to_index(index))
 
     def __eq__(self, other: object) -> Any:
-        return np.equal(self._values, to_array(other))
+        return self._values == to_array(other)  # np.equal would raise for what is no number
 
     def __ne__(self, other: object) -> Any:
-        return np.not_equal(self._values, to_array(other))
+        return self._values != to_array(other)
 
     def __lt__(self, other: Any) -> Any:
         return np.less(self._values, to_array(other))
@@ -213,37 +230,46 @@ class ArrayMethods(NumPyProtocols):
         """Index of the smallest element: plain integers, without a gradient."""
         return self._values.argmin(axis)
 
-    def sum(self, axis: Axis = None, keepdims: bool = False) -> Self:
+    def sum(self, axis: Axis = None, keepdims: bool = False, **others: Any) -> Self:
         """Sum over the axes given, or over all."""
-        return _call(self, "sum", axis=axis, keepdims=keepdims)
+        return _reduce(self, "sum", others, axis=axis, keepdims=keepdims)
 
-    def mean(self, axis: Axis = None, keepdims: bool = False) -> Self:
+    def mean(self, axis: Axis = None, keepdims: bool = False, **others: Any) -> Self:
         """Arithmetic mean over the axes given, or over all."""
-        return _call(self, "mean", axis=axis, keepdims=keepdims)
+        return _reduce(self, "mean", others, axis=axis, keepdims=keepdims)
 
-    def prod(self, axis: Axis = None, keepdims: bool = False) -> Self:
+    def prod(self, axis: Axis = None, keepdims: bool = False, **others: Any) -> Self:
         """Product over the axes given, or over all."""
-        return _call(self, "prod", axis=axis, keepdims=keepdims)
+        return _reduce(self, "prod", others, axis=axis, keepdims=keepdims)
 
-    def max(self, axis: Axis = None, keepdims: bool = False) -> Self:
+    def max(self, axis: Axis = None, keepdims: bool = False, **others: Any) -> Self:
         """Largest element; tied ones share the gradient evenly over the axes given, or over all."""
-        return _call(self, "max", axis=axis, keepdims=keepdims)
+        return _reduce(self, "max", others, axis=axis, keepdims=keepdims)
 
-    def min(self, axis: Axis = None, keepdims: bool = False) -> Self:
+    def min(self, axis: Axis = None, keepdims: bool = False, **others: Any) -> Self:
         """Smallest element; tied ones share the gradient evenly over the axes given, or over all."""
-        return _call(self, "min", axis=axis, keepdims=keepdims)
+        return _reduce(self, "min", others, axis=axis, keepdims=keepdims)
 
-    def var(self, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Self:
+    def var(self, axis: Axis = None, ddof: int = 0, keepdims: bool = False, **others: Any) -> Self:
         """Variance over the axes given, or over all; the divisor is the count minus ddof."""
-        return _call(self, "var", axis=axis, ddof=ddof, keepdims=keepdims)
+        return _reduce(self, "var", others, axis=axis, ddof=ddof, keepdims=keepdims)
 
-    def std(self, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Self:
+    def std(self, axis: Axis = None, ddof: int = 0, keepdims: bool = False, **others: Any) -> Self:
         """Standard deviation over the axes given, or over all; the divisor is the count minus ddof."""
-        return _call(self, "std", axis=axis, ddof=ddof, keepdims=keepdims)
+        return _reduce(self, "std", others, axis=axis, ddof=ddof, keepdims=keepdims)
 
 
 def _lengths(arguments: tuple[Any, ...]) -> Any:
     return arguments[0] if len(arguments) == 1 else arguments
+
+
+def _reduce(first: T, name: str, others: dict[str, Any], **settings: Any) -> T:
+    """Reduce; with others of NumPy's settings (dtype, where, initial and so on), as NumPy's function does."""
+    if not others:
+        return _call(first, name, **settings)
+    refuse_settings(f"{name}()", others, ("axis", "keepdims", "dtype", "out", "where", "initial", "mean", "correction"))
+    result: T = TWINS[getattr(np, name)](first, **settings, **others)
+    return result
 
 
 def _call(first: T, name: str, *arguments: Any, **settings: Any) -> T:

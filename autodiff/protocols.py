@@ -25,7 +25,7 @@ PLAIN: frozenset[Any] = frozenset({
     # shapes, dtypes, memory, text
     np.zeros_like, np.ones_like, np.empty_like, np.shape, np.ndim, np.size, np.result_type, np.can_cast,
     np.min_scalar_type, np.common_type, np.iscomplexobj, np.isrealobj, np.shares_memory, np.may_share_memory,
-    np.broadcast_shapes, np.einsum_path, np.array_repr, np.array_str, np.array2string,
+    np.broadcast_shapes, np.einsum_path, np.array_repr, np.array_str, np.array2string, np.imag,
     # true or false
     np.isnan, np.isinf, np.isfinite, np.isposinf, np.isneginf, np.isreal, np.iscomplex, np.signbit, np.isin,
     np.any, np.all, np.allclose, np.isclose, np.array_equal, np.array_equiv,
@@ -34,7 +34,7 @@ PLAIN: frozenset[Any] = frozenset({
     # positions and counts
     np.nonzero, np.flatnonzero, np.argwhere, np.count_nonzero, np.argmax, np.argmin, np.nanargmax, np.nanargmin,
     np.argsort, np.argpartition, np.lexsort, np.searchsorted, np.digitize, np.diag_indices_from,
-    np.tril_indices_from, np.triu_indices_from, np.unravel_index, np.ravel_multi_index, np.ix_,
+    np.tril_indices_from, np.triu_indices_from, np.unravel_index, np.ravel_multi_index,
     np.linalg.matrix_rank,
 })  # fmt: skip
 """NumPy functions whose results carry no gradient: called on the data, with plain results."""

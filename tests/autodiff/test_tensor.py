@@ -511,7 +511,7 @@ def test_mT_needs_two_axes():
         (lambda a, b: np.subtract.reduce(a), r"subtract\.reduce", r"np\.add\.reduce"),
         (lambda a, b: np.cov(a, b), "cov", ""),
         (lambda a, b: np.fft.fft(a), r"fft\.fft", "complex"),
-        (lambda a, b: np.percentile(a, 50), "percentile", r"np\.sort\(t\)"),
+        (lambda a, b: np.polyval(a, b), "polyval", "Horner"),
     ],
 )
 def test_what_has_no_rule_raises_and_names_the_nearest(f, name, hint):
