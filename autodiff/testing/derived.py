@@ -6,6 +6,8 @@ differences, and are made for every call that is checked.
 
 from __future__ import annotations
 
+import functools
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -111,15 +113,20 @@ class _Spread:
 def _spread(e: Examination, arrays: Sequence[int], core: int, shapes: Sequence[tuple[int, ...]]) -> _Spread:
     """Lay out a call's own numbers in other shapes; they are in the domain, whatever that is."""
     values, copies, places = list(e.values), {}, {}
-    batch = np.broadcast_shapes(*shapes)
     for k, i in enumerate(arrays):
         inner = np.shape(e.values[i])[np.ndim(e.values[i]) - core :]
         shape = (*shapes[k % len(shapes)], *inner)
         values[i] = np.resize(e.values[i], shape)[()]
-        full = (*batch, *inner)
-        copies[i] = np.broadcast_to(values[i], full).reshape(-1, *inner)
-        places[i] = np.broadcast_to(np.arange(np.size(values[i])).reshape(shape), full).reshape(-1)
+        places[i] = _places(shape, (*np.broadcast_shapes(*shapes), *inner))
+        copies[i] = np.take(values[i], places[i]).reshape(-1, *inner)
     return _Spread(replace(e.subject, values=values, sample=None), values, copies, places)
+
+
+@functools.cache
+def _places(shape: tuple[int, ...], full: tuple[int, ...]) -> NDArray[np.intp]:
+    """Flat indices of the elements that broadcasting to the full shape copies, in its order."""
+    indices: NDArray[np.intp] = np.broadcast_to(np.arange(math.prod(shape)).reshape(shape), full).reshape(-1)
+    return indices
 
 
 # --- axes ---

@@ -93,9 +93,12 @@ class Trial:
             (out.node, g) for out, g in zip(floating, cotangents, strict=True) if out.requires_grad
         ]
         found = sweep(roots, {leaf.node for leaf in self.leaves.values() if leaf.node}, retain_graph=True)
-        leaves = [self.leaves[i] for i in self.wrt]
-        zeros = [np.zeros(leaf.shape, leaf.dtype) for leaf in leaves]
-        return [np.array(found.get(leaf.node, zero)) for leaf, zero in zip(leaves, zeros, strict=True)]  # type: ignore[arg-type]
+        gradients = []
+        for i in self.wrt:
+            vertex: Any = self.leaves[i].node
+            g = found.get(vertex)
+            gradients.append(np.zeros(vertex.shape, vertex.dtype) if g is None else np.array(g))
+        return gradients
 
     def _one_for_each_output(self, cotangents: Sequence[Array]) -> list[Any]:
         """Give the outputs without a derivative the zeros that the sweep gives them."""
