@@ -1,10 +1,24 @@
-"""Where examples run."""
+"""Where examples run, and what they find there."""
+
+import re
+from pathlib import Path
 
 import pytest
+
+FILE = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
 def _examples_write_elsewhere(request: pytest.FixtureRequest) -> None:
-    """Run each file's examples in a folder of its own: readers may save files, the checkout stays clean."""
-    if isinstance(request.node, pytest.DoctestItem):
-        request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))
+    """Run each file's examples in a folder of its own: readers may save files, the checkout stays clean.
+
+    The files that a page shows (a block of Python that begins with a name, as in ``# cube.py``) lie in that folder.
+    """
+    if not isinstance(request.node, pytest.DoctestItem):
+        return
+    folder, monkeypatch = request.getfixturevalue("tmp_path"), request.getfixturevalue("monkeypatch")
+    monkeypatch.chdir(folder)
+    if request.node.path.suffix == ".md":
+        monkeypatch.syspath_prepend(folder)
+        for name, code in FILE.findall(request.node.path.read_text(encoding="utf-8")):
+            Path(name).write_text(code, encoding="utf-8")

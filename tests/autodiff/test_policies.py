@@ -107,6 +107,62 @@ def _():
     assert grad(np.cumprod, [2.0, 0, 3]) == [1, 8, 0]
 
 
+# --- matrices ---
+
+
+@row("`det` of a singular matrix")
+def _():
+    assert np.allclose(grad(np.linalg.det, [[1.0, 2.0], [2.0, 4.0]]), [[4, -2], [-2, 1]])
+    assert np.allclose(grad(np.linalg.det, [[0.0, 0.0], [0.0, 0.0]]), 0)
+
+
+@row("`slogdet` of a singular matrix")
+def _():
+    a = Tensor([[1.0, 2.0], [2.0, 4.0]], requires_grad=True)
+    sign, logabsdet = np.linalg.slogdet(a)
+    assert (sign.item(), logabsdet.item()) == (0, -np.inf)
+    with pytest.raises(np.linalg.LinAlgError, match="slogdet"):
+        logabsdet.backward()
+
+
+@row("equal eigenvalues or singular values")
+def _():
+    assert np.allclose(grad(lambda a: np.linalg.eigvalsh(a).sum(), np.eye(3)), np.eye(3))
+    assert np.allclose(grad(lambda a: np.linalg.svdvals(a).sum(), np.eye(3)), np.eye(3))
+    for vectors in (lambda a: np.linalg.eigh(a).eigenvectors, lambda a: np.linalg.svd(a).U):
+        with pytest.raises(ValueError, match="equal|repeated|gap|differ"):
+            grad(lambda a, vectors=vectors: vectors(a)[0, 1], np.eye(3))
+
+
+@row("a singular value of 0")
+def _():
+    assert grad(lambda a: np.linalg.svdvals(a).sum(), np.zeros((2, 2))) == [[0, 0], [0, 0]]
+
+
+@row("`cholesky`, `eigh`")
+def _():
+    for f in (np.linalg.cholesky, np.linalg.eigvalsh):
+        g = np.array(grad(lambda a, f=f: f(a)[..., -1].sum(), [[4.0, 2.0], [2.0, 3.0]]))
+        assert np.allclose(g, g.T)
+        assert g[0, 1] != 0
+
+
+# --- order ---
+
+
+@row("`sort`, `median` at ties; `np.maximum.accumulate` at ties")
+def _():
+    assert grad(lambda x: np.sort(x)[0], [1.0, 1.0, 2.0]) == [1, 0, 0]
+    assert grad(np.median, [1.0, 1.0, 1.0]) == [0, 1, 0]
+    assert grad(lambda x: np.maximum.accumulate(x)[2], [1.0, 1.0, 0.0]) == [0, 1, 0]
+
+
+@row("`interp` at a knot")
+def _():
+    xp, fp = np.array([0.0, 1.0, 2.0]), np.array([0.0, 10.0, 13.0])
+    assert grad(lambda x: np.interp(x, xp, fp), [0.0, 1.0, 2.0]) == [10, 3, 3]
+
+
 # --- masks ---
 
 
