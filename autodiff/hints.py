@@ -44,7 +44,7 @@ _MEANINGS: dict[str, tuple[str, ...]] = {
         "np.right_shift", "np.gcd", "np.lcm", "np.packbits", "np.unpackbits",
     ),
     "a loop, whose results np.stack joins, or the function written for whole arrays": (
-        "np.apply_along_axis", "np.apply_over_axes", "np.vectorize",
+        "np.apply_along_axis", "np.apply_over_axes",
     ),
     "np.where, once for each case; F.safe_where if a case is not defined everywhere": ("np.piecewise",),
     "d = t - t.mean(axis=1, keepdims=True), then d @ d.T / (d.shape[1] - 1)": ("np.cov",),

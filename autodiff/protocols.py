@@ -149,7 +149,9 @@ def _ufunc(ufunc: np.ufunc, method: str, args: Any, settings: dict[str, Any]) ->
     if "out" in settings:
         refuse_out(full_name(ufunc), settings.pop("out"))
     if ufunc in PLAIN and method != "at":
-        return getattr(ufunc, method)(*_plain(args), **_plain(settings))
+        args, settings = _plain(args), _plain(settings)
+        partial = method == "__call__" and settings.get("where", True) is not True
+        return _call(ufunc, ufunc, args, settings) if partial else getattr(ufunc, method)(*args, **settings)
     twin = TWINS.get(ufunc) or _late(ufunc)
     if method == "__call__" and twin is not None:
         return _call(ufunc, twin, args, settings)

@@ -42,7 +42,10 @@ def _mask(where: Any, a: Array) -> Any:
     mask = np.asarray(to_array(where))
     if mask.dtype != bool:
         raise TypeError(f"where= takes booleans, got the dtype {mask.dtype}")
-    return np.broadcast_to(mask, np.shape(to_array(a)))
+    shape = np.shape(to_array(a))
+    if mask.ndim > len(shape) or np.broadcast_shapes(mask.shape, shape) != shape:
+        raise ValueError(f"where= of shape {mask.shape} does not broadcast to the array's shape {shape}")
+    return np.broadcast_to(mask, shape)
 
 
 def _filled(a: Array, mask: Any, value: Any) -> Array:
