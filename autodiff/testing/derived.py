@@ -169,7 +169,7 @@ class _Turned:
 
     def __init__(self, e: Examination, trial: Trial, changes: dict[str, Any], cotangents: list[Any]) -> None:
         self.trial, self.changes, self.cotangents = trial, changes, cotangents
-        with e.rules("axis"):
+        with e.rules("axis", _subject(e, changes)):
             self.gradients = trial.pull(cotangents) if changes else e.gradients[0]
 
     def confirm(self, e: Examination) -> None:
@@ -225,7 +225,7 @@ def _compare_spellings(e: Examination, turned: _Turned, axis: Any, n: int) -> No
                     "axis", None, f"with {spelt} the op gives something else than with axis={axis!r}"
                 )
         given = [np.reshape(g, np.shape(out))[()] for g, out in zip(turned.cotangents, trial.values, strict=True)]
-        with e.rules("axis"):
+        with e.rules("axis", _subject(e, changes)):
             gradients = trial.pull(given)
         for i, got, want in zip(e.wrt, gradients, turned.gradients, strict=True):
             if not e.close(got, want, ROUNDING, 1e-14 * e.reach(given)):

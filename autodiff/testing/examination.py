@@ -166,7 +166,7 @@ class Examination:
         return self.subject.arguments[int(saved.split()[1])] if saved.startswith("input ") else saved
 
     @contextmanager
-    def rules(self, kind: str = "raises") -> Iterator[None]:
+    def rules(self, kind: str = "raises", subject: Subject | None = None) -> Iterator[None]:
         """Report what is raised inside as an error of a VJP rule, with the line where it happened."""
         try:
             yield
@@ -178,7 +178,7 @@ class Examination:
             if read_only:
                 kind, what = "writes", "writes into its cotangent, an input or a saved value"
             line = f"a VJP rule {what}: {type(error).__name__}: {error}"
-            raise self.subject.wrong(kind, None, line, _place(error)) from error
+            raise (subject or self.subject).wrong(kind, None, line, _place(error)) from error
 
     def close(self, got: Any, want: Any, relative: float, absolute: float) -> bool:
         """Compare two arrays by their largest difference, relative to the largest entry of the one that is right."""

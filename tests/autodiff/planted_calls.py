@@ -133,6 +133,14 @@ def averages_where_broadcast(g, x, y):
     return g * y * (np.size(x) / max(np.size(g), 1))
 
 
+def means_for_a_number(g, x, y):
+    return g * x if np.ndim(y) else np.mean(g * x)
+
+
+def counts_the_wrong_side(g, y):
+    return g * y * (g.shape[0] / g.shape[-1] if g.ndim == 2 and g.size else 1.0)
+
+
 BROADCASTING = [
     Planted("own sum over the wrong axis", "broadcast", "multiply", {X: sums_wrong_axis}, draw=THREES, slips=True),
     Planted("own sum over the wrong axis, second operand", "broadcast", "multiply", {Y: sums_wrong_trailing_axis},
@@ -140,6 +148,9 @@ BROADCASTING = [
     Planted("average of the copies", "broadcast", "multiply", {X: averages_where_broadcast}, "left to the engine", "x",
             draw=THREES, slips=True),
     Planted("nothing where it broadcasts", "broadcast", "multiply", {Y: forgets_where_broadcast}, arg="y",
+            draw=THREES, slips=True),
+    Planted("mean for a number", "broadcast", "multiply", {Y: means_for_a_number}, arg="y", draw=THREES, slips=True),
+    Planted("sides mixed up, seen where they differ", "broadcast", "multiply", {X: counts_the_wrong_side}, arg="x",
             draw=THREES, slips=True),
     Planted("forward for equal shapes only", "broadcast", "multiply of equal shapes", slips=True),
 ]  # fmt: skip
@@ -158,6 +169,16 @@ def first_of_several_axes(g, shape, axis, keepdims):
     return whole / len(axis) if type(axis) is tuple else whole
 
 
+def sign_of_negative_axes(g, shape, axis, keepdims):
+    whole = spread_total(g, shape, axis, keepdims)
+    return -whole if type(axis) is tuple and min(axis) < 0 else whole
+
+
+def twice_for_a_tuple_of_one(g, shape, axis, keepdims):
+    whole = spread_total(g, shape, axis, keepdims)
+    return 2 * whole if type(axis) is tuple and len(axis) == 1 else whole
+
+
 def none_averages(g, shape, axis, keepdims):
     whole = spread_total(g, shape, axis, keepdims)
     return whole / shape[0] if axis is None else whole
@@ -174,6 +195,8 @@ def last_axis_always(g, shape, axis, keepdims):
 AXES = [
     Planted("sign for a negative axis", "axis", "total", {X: sign_of_negative_axis}, arg="x", slips=True),
     Planted("share for each of several axes", "axis", "total", {X: first_of_several_axes}, slips=True),
+    Planted("sign for several negative axes", "axis", "total", {X: sign_of_negative_axes}, slips=True),
+    Planted("twice for a tuple of one axis", "axis", "total", {X: twice_for_a_tuple_of_one}, slips=True),
     Planted("mean over all axes", "axis", "total", {X: none_averages}, slips=True),
     Planted("kept axes in the wrong place", "axis", "total", {X: keepdims_forgotten}, slips=True),
     Planted("always the last axis", "axis", "total", {X: last_axis_always}, slips=True),
@@ -204,6 +227,10 @@ def zeros_when_recorded(g, x):
     return 2 * g * x if type(g) is not Tensor else 0.0 * g
 
 
+def other_when_recorded(g, x):
+    return 2 * g * x + (1e-3 * g if type(g) is Tensor else 0.0)
+
+
 def flattened_out(g, out):
     return g * (1 - np.array(raw(out)) ** 2)
 
@@ -225,6 +252,7 @@ GRAPH = [
             slips=True),
     Planted("slope hidden in an object", "second-order", "quadruple in a box", slips=True),
     Planted("zeros when recorded", "second-order", "square", {X: zeros_when_recorded}),
+    Planted("another gradient when recorded", "second-order", "square", {X: other_when_recorded}),
 ]  # fmt: skip
 SOUND["cube of a tensor"] = Sound(cube, {X: lambda g, x: 3 * g * x * x}, normal((4,)), {"elementwise": True})
 

@@ -20,6 +20,7 @@ from autodiff.testing import (
     check_op,
     check_vjp,
     missing_samples,
+    missing_settings,
     op_cases,
     samples,
 )
@@ -512,6 +513,11 @@ def test_an_op_without_samples_is_no_pass():
     unsampled = op(lambda x: x)
     assert missing_samples() == [*missing_samples()[:-1], unsampled.name]
     assert not [case for case in op_cases() if case.op is unsampled]
+
+
+def test_settings_that_no_sample_sets():
+    assert missing_settings(squares((np.ones(2),), (np.ones(2), None, {"factor": 1.0}))) == ["factor"]
+    assert missing_settings(squares((np.ones(2),), (np.ones(2), None, {"factor": 2.0}))) == []
 
 
 def test_what_one_sample_does_not_show_is_judged_over_all():

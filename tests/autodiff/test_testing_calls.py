@@ -12,7 +12,7 @@ from autodiff.testing import check_vjp
 
 from .checking import caught, elementwise
 from .planted import X
-from .planted_calls import SOUND
+from .planted_calls import CALLS, SOUND
 
 # --- derived calls ---
 
@@ -59,6 +59,23 @@ def test_axes_that_an_op_refuses_are_no_failure():
     assert "axis" in check_vjp(made, np.ones((2, 3))).passed
 
 
+def test_a_rule_that_raises_for_another_axis_can_be_rerun():
+    made = Op(lambda x, *, axis=0: np.cumsum(x, axis))
+    made.vjp("x")(lambda g, axis: np.flip(np.cumsum(np.flip(g, axis), axis), axis))
+    error = caught(check_vjp, made, np.ones((2, 2)))
+    assert error.kind == "axis"
+    assert "kwargs={'axis': None}" in str(error)
+
+
+def test_surrogates_are_respelt_but_not_compared_with_differences():
+    def steps(x, *, axis=0):
+        return np.sign(np.cumsum(x, int(axis)))  # refuses None
+
+    made = Op(steps, surrogate=True)
+    made.vjp("x")(lambda g, axis: np.flip(np.cumsum(np.flip(g, axis), axis), axis))
+    assert "axis" in check_vjp(made, np.array([[1.0, 2.0], [-4.0, 3.0]])).passed
+
+
 # --- what is left in the graph ---
 
 
@@ -71,6 +88,17 @@ def test_the_collector_is_left_as_it_was(enabled):
         assert gc.isenabled() is enabled
     finally:
         (gc.enable if before else gc.disable)()
+
+
+def test_an_eager_collector_hides_no_cycle():
+    planted = next(planted for planted in CALLS if "cycle" in planted.name)
+    made, args = planted.case(0)
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(1, 1, 1)
+        assert caught(check_vjp, made, *args).kind == "memory"
+    finally:
+        gc.set_threshold(*before)
 
 
 def test_tables_that_are_computed_once_may_live_on():
