@@ -71,16 +71,16 @@ def test_right_rules_pass(name, seed):
         assert report.nonzero
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 @ids(PLANTED)
-def test_planted_rule_is_found_by_its_kind(planted, seed):
-    made, args = planted.case(seed)
+def test_planted_rule_is_found_by_its_kind(planted):
     error = VacuousCheckError if planted.kind == "vacuous" else VJPError
-    with pytest.raises(error, match=rf"^{error.__name__}\[{planted.kind}\]: ") as info:
-        check_vjp(made, *args, rng=seed)
-    assert info.value.kind == planted.kind
-    assert planted.suspect is None or planted.suspect in info.value.suspect
-    assert planted.arg is None or planted.arg == info.value.arg
+    for seed in range(20):
+        made, args = planted.case(seed)
+        with pytest.raises(error, match=rf"^{error.__name__}\[{planted.kind}\]: ") as info:
+            check_vjp(made, *args, rng=seed)
+        assert info.value.kind == planted.kind
+        assert planted.suspect is None or planted.suspect in info.value.suspect
+        assert planted.arg is None or planted.arg == info.value.arg
 
 
 @pytest.mark.parametrize("seed", SEEDS)
