@@ -297,5 +297,6 @@ def _(g: Array, x2: Array, out: Array) -> Array:
 
 def _direction(leg: Array, length: Array) -> Array:
     """Cosine between a leg and the hypotenuse. The length has a kink at the origin: slopes of both signs, 0 between."""
-    origin = np.equal(length, 0)
-    return np.where(origin, 0.0, leg / np.where(origin, 1.0, length))
+    origin, infinite = np.equal(length, 0), np.isinf(leg)
+    cosine = leg / np.where(origin | infinite, 1.0, length)
+    return np.where(origin, 0.0, np.where(infinite, np.sign(leg), cosine))  # its limit where inf/inf tells nothing

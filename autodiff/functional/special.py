@@ -333,8 +333,9 @@ def _(g: Array, x: Array, y: Array) -> Array:
 
 
 def _floats(*arrays: Array) -> list[Array]:
-    """Leave Python's numbers what they are: weak in NumPy's promotion."""
-    return [x if isinstance(x, (int, float)) else floating(x) for x in arrays]
+    """Promote as NumPy does, for which Python's numbers are weak; SciPy would take them for float64."""
+    dtype = np.result_type(*arrays)
+    return [np.asarray(x, dtype if dtype.kind == "f" else np.float64) for x in arrays]
 
 
 def _log_expit(x: Array) -> Array:

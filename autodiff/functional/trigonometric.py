@@ -261,24 +261,25 @@ def arctan2(x1: Array, x2: Array) -> Array:
     return np.arctan2(x1, x2)
 
 
-# With r² = x1² + x2², tan y = x1/x2 gives dy = (x2 dx1 - x1 dx2)/r². Divided by r twice, nothing overflows.
+# With r² = x1² + x2², tan y = x1/x2 gives dy = (x2 dx1 - x1 dx2)/r². As two divisions by r, nothing overflows.
 
 
 @arctan2.vjp("x1")
 def _(g: Array, x1: Array, x2: Array) -> Array:
-    r = _radius(x1, x2)
-    return g * (x2 / r / r)
+    return g * _rate(x2, x1, x2)
 
 
 @arctan2.vjp("x2")
 def _(g: Array, x1: Array, x2: Array) -> Array:
-    r = _radius(x1, x2)
-    return -g * (x1 / r / r)
+    return -g * _rate(x1, x1, x2)
 
 
-def _radius(x1: Array, x2: Array) -> Array:
-    """Distance from the origin, and 1 at the origin itself, so that 0 is divided by it."""
-    return np.where(np.equal(x1, 0) & np.equal(x2, 0), 1.0, np.hypot(x1, x2))
+def _rate(leg: Array, x1: Array, x2: Array) -> Array:
+    """Return a leg over the squared distance from the origin; 0 at the origin and infinitely far from it."""
+    r = np.hypot(x1, x2)
+    nowhere = np.equal(r, 0) | np.isinf(r)
+    r = np.where(nowhere, 1.0, r)
+    return np.where(nowhere, 0.0, leg / r / r)
 
 
 # --- units ---
