@@ -106,7 +106,8 @@ class VJPReport:
             figures += f"; worst scaled error {self.worst:.1e}, smallest step {self.step:.1e}"
         lines = [f"{self.op}: {verdict}", f"{figures}   rng={self.rng}"]
         if self.passed:
-            lines += textwrap.wrap(f"checks: {', '.join(self.passed)}", 110, subsequent_indent="  ", break_on_hyphens=False)
+            checks = f"checks: {', '.join(self.passed)}"
+            lines += textwrap.wrap(checks, 110, subsequent_indent="  ", break_on_hyphens=False)
         lines += [f"skipped: {kind} ({reason})" for kind, reason in self.skipped.items()]
         if self.saved_in_vain:
             lines.append(f"saved, but not needed here: {', '.join(self.saved_in_vain)}")
