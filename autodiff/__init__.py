@@ -13,6 +13,7 @@ Build tensors, compute with operators and NumPy's functions, call ``backward()``
 from . import functional, viz
 from .anomaly import AnomalyError, detect_anomaly
 from .differentiate import gradients
+from .explanation import explain
 from .modes import decompose, no_grad, scope
 from .op import op, save
 from .recompute import recompute
@@ -22,7 +23,7 @@ from .transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 __version__ = "0.1.0"
 
 __all__ = [
-    "AnomalyError", "Tensor", "as_tensor", "decompose", "detect_anomaly", "functional", "grad", "gradients",
+    "AnomalyError", "Tensor", "as_tensor", "decompose", "detect_anomaly", "explain", "functional", "grad", "gradients",
     "hessian", "hvp", "jacobian", "jvp", "no_grad", "op", "recompute", "save", "scope", "value_and_grad", "viz",
     "vjp",
 ]  # fmt: skip

@@ -1,0 +1,119 @@
+"""The command line: ``python -m autodiff check``, ``ops``.
+
+Results go to standard output, errors in one line to standard error. The exit code is 0, or 1 where an op is wrong, 2
+for a wrong call, 130 after an interrupt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from autodiff.commands.check import check
+from autodiff.commands.console import CallError, Parser, prepare_output, printable
+from autodiff.commands.ops import show
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The words after ``python -m autodiff``; by default those of this process.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    prepare_output()
+    given = _parser().parse_args(argv)
+    try:
+        code: int = given.run(given)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader of our output has left; Python would complain of it once more on its way out
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        if given.debug:
+            raise
+        return 130
+    except CallError as error:
+        if given.debug:
+            raise
+        sys.stdout.flush()
+        print(f"{given.parser.prog}: {printable(' '.join(str(error).split()))}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> Parser:
+    """Build the command line. Each command is a parser and a function of what was given."""
+    main = Parser(
+        prog="python -m autodiff",
+        description="Ops and their VJP rules: check those that you write, list and explain those that there are.",
+    )
+    commands = main.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+
+    one = commands.add_parser(
+        "check",
+        help="whether the VJP rules of a file's ops are right",
+        description=(
+            "Import a file, and check every op that it registers on its samples: values against differences, shapes,\n"
+            "dtypes, memory layouts, linearity, writes, second derivatives and more. Prints a table, then each\n"
+            "failure in full with the line that shows it again."
+        ),
+        epilog=(
+            "verdicts: passed; passed, once (second derivatives raise); passed, surrogate; passed, constant; no\n"
+            "samples; or the kind of failure, such as value, shape, kink, inconclusive, vacuous, saved-in-vain.\n\n"
+            "exit code: 0 all passed, 1 an op failed, 2 a wrong call. Survivors of --mutate are advice: whether one\n"
+            "makes a difference at all, only its author can tell; they leave the code as it is.\n\n"
+            "examples:\n"
+            "  python -m autodiff check my_ops.py              all ops of my_ops.py\n"
+            "  python -m autodiff check my_ops.py cube         one of them\n"
+            "  python -m autodiff check my_ops.py --mutate     are the samples good enough?\n"
+            "  python -m autodiff check autodiff.functional    the ops of a module or package, by its dotted name"
+        ),
+    )
+    one.add_argument("target", metavar="FILE.py", help="the file; or the dotted name of a module or package")
+    one.add_argument("op", metavar="OP", nargs="?", help="name of one op (default: all that the file registers)")
+    one.add_argument(
+        "--mutate", action="store_true", help="plant mistakes in the rules of ops that pass; tell which go unnoticed"
+    )
+    one.add_argument("--rng", type=_seed, default=0, metavar="N", help="seed of samples and cotangents (default: 0)")
+    one.set_defaults(run=lambda given: check(given.target, given.op, mutate=given.mutate, rng=given.rng))
+
+    one = commands.add_parser(
+        "ops",
+        help="list the ops, or explain one",
+        description="List all ops of the library by family; with a NAME explain one: formula, rules, what they keep.",
+        epilog=(
+            "examples:\n"
+            "  python -m autodiff ops                what there is\n"
+            "  python -m autodiff ops tanh           signature, rule source, values at special points\n"
+            "  python -m autodiff ops np.maximum     the op behind a NumPy function"
+        ),
+    )
+    one.add_argument("name", metavar="NAME", nargs="?", help="of an op or of a NumPy function")
+    one.set_defaults(run=lambda given: show(given.name))
+
+    for command in commands.choices.values():
+        command.add_argument("--debug", action="store_true", help="show where in the program an error arose")
+        command.set_defaults(parser=command)
+    return main
+
+
+def _seed(text: str) -> int:
+    """Read a seed."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

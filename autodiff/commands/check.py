@@ -1,0 +1,241 @@
+"""``python -m autodiff check``: whether the ops of a file are right, and whether their samples would tell."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..op import Op
+from ..testing.cases import Case, judge, samples
+from ..testing.mutants import Mutant, survey
+from ..testing.report import CheckError, VJPReport
+from ..testing.vjp import examine
+from .console import printable
+from .loading import Loaded, load
+
+__all__ = ["check"]
+
+ONCE = "cannot be differentiated"
+"""How a report says that a rule has no derivative of its own."""
+
+REMARKS = {
+    "once": "once: the rule has no derivative of its own; a second derivative through it raises",
+    "surrogate": "surrogate: the rule is not the derivative, on purpose; its values were not compared",
+    "constant": "constant: no argument is differentiated, so there is no rule to check",
+}
+"""What stands behind the verdict of an op that has passed, and what it means."""
+
+
+@dataclass
+class Failure:
+    """What is wrong with an op, in a word and in full."""
+
+    kind: str
+    text: str
+    samples: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Outcome:
+    """What became of one op."""
+
+    op: Op[..., Any]
+    cases: list[Case]
+    reports: list[VJPReport]
+    failures: list[Failure]
+
+    @property
+    def verdict(self) -> str:
+        """The word in the table."""
+        if self.failures:
+            return ", ".join(dict.fromkeys(failure.kind for failure in self.failures))
+        return ", ".join(["passed", *self.remarks])
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a pass does not say."""
+        found = []
+        if self.op.surrogate:
+            found.append("surrogate")
+        if any(ONCE in report.skipped.get("second-order", "") for report in self.reports):
+            found.append("once")
+        if not any(report.passed for report in self.reports):
+            found.append("constant")
+        return found
+
+
+def check(target: str, name: str | None, *, mutate: bool, rng: int) -> int:
+    """Check the ops that a file registers; print a table, then what is wrong.
+
+    Parameters
+    ----------
+    target : str
+        A file, or the dotted name of a module.
+    name : str or None
+        One of its ops; None for all.
+    mutate : bool
+        Plant mistakes in the rules of ops that pass.
+    rng : int
+        Seed of the samples that are drawn, and of the cotangents.
+
+    Returns
+    -------
+    int
+        1 if an op is wrong, else 0.
+    """
+    with load(target) as loaded:
+        ops = loaded.named(name)
+        width = max(len("op"), *map(len, ops))
+        print(f"{'op':<{width}}  {'cases':>5}  {'worst error':>11}  {'time':>8}  verdict")
+        outcomes = []
+        for op in ops.values():
+            start = time.perf_counter()
+            outcome = examined(op, rng)
+            outcomes.append(outcome)
+            worst = f"{max(r.worst for r in outcome.reports):.1e}" if any(r.compared for r in outcome.reports) else "-"
+            spent = f"{time.perf_counter() - start:.2f} s"
+            row = f"{op.name:<{width}}  {len(outcome.cases):>5}  {worst:>11}  {spent:>8}  {outcome.verdict}"
+            print(printable(row), flush=True)
+        _conclude(loaded, outcomes, rng)
+        if mutate:
+            _mutate([outcome for outcome in outcomes if not outcome.failures], width)
+        return int(any(outcome.failures for outcome in outcomes))
+
+
+def examined(op: Op[..., Any], rng: int) -> Outcome:
+    """Check one op on all its samples, and that it refuses what it should."""
+    try:
+        cases = [Case(op, i, sample) for i, sample in enumerate(samples(op, rng))]
+        bad = op.error_samples(np.random.default_rng(rng)) if callable(op.error_samples) else op.error_samples
+    except Exception as error:
+        return Outcome(op, [], [], [Failure("samples", f"the samples cannot be made: {_said(error)}")])
+    if not cases:
+        return Outcome(op, [], [], [Failure("no samples", _how_to_sample(op))])
+    outcome = Outcome(op, cases, [], [])
+    for case in cases:
+        try:
+            outcome.reports.append(examine(op, case.arguments, None, None, rng, sample=case.number)[0])
+        except CheckError as error:
+            _note(outcome, error.kind, _rerun(error, op, rng), case.number)
+        except Exception as error:  # the forward's, or a declaration's that is only noticed when the op is called
+            _note(outcome, "raises", f"the call raises: {_said(error)}\n  sample: {case}", case.number)
+    if not outcome.failures:
+        try:
+            judge(op, outcome.reports)
+        except CheckError as error:
+            outcome.failures.append(Failure(error.kind, str(error)))
+    outcome.failures += _accepted(op, bad)
+    return outcome
+
+
+def _note(outcome: Outcome, kind: str, text: str, number: int) -> None:
+    """Keep the first failure of a kind in full, and count the others."""
+    for failure in outcome.failures:
+        if failure.kind == kind:
+            failure.samples.append(number)
+            return
+    outcome.failures.append(Failure(kind, text, [number]))
+
+
+def _said(error: Exception) -> str:
+    """Write an unexpected error, and where it arose."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
+    return f"{type(error).__name__}: {error}{notes}\n  at {frame.filename}:{frame.lineno}: {frame.line}"
+
+
+def _rerun(error: CheckError, op: Op[..., Any], rng: int) -> str:
+    """Write a failure so that its rerun line draws the same samples."""
+    drawn = f'samples("{op.name}", rng={rng})'
+    return str(error).replace(f'samples("{op.name}")', drawn) if rng else str(error)
+
+
+def _accepted(op: Op[..., Any], bad: Any) -> Iterator[Failure]:
+    """Find calls that should raise, but do not, or otherwise."""
+    for i, (sample, expected) in enumerate(bad):
+        *args, settings = sample if isinstance(sample[-1], dict) else (*sample, {})
+        said = "nothing was raised"
+        try:
+            op(*args, **settings)
+        except expected:
+            continue
+        except Exception as error:
+            said = _said(error)
+        yield Failure("error sample", f"error_samples[{i}] should raise {expected.__name__}: {said}")
+
+
+def _how_to_sample(op: Op[..., Any]) -> str:
+    """Write samples for an op that has none, as its author might."""
+    arguments = 2 if op.signature.variadic else len(op.signature.arguments)
+    setting = f", {{{op.signature.order[0]!r}: ...}}" if op.signature.order else ""
+    calls = [
+        ", ".join([f"rng.normal(size={shape})"] * arguments) + ("," if arguments == 1 else "") for shape in
+        ("()", "(2, 3)", "(0, 3)")
+    ]  # fmt: skip
+    listed = "".join(f"\n        ({call.rstrip(',') + setting if setting else call})," for call in calls)
+    return (
+        "there are no samples, so nothing was checked. Give it calls to try, away from kinks and poles: tuples of "
+        f"arguments, with\n  settings as a dict at the end\n\n    @op(samples=lambda rng: [{listed}\n    ])"
+    )
+
+
+def _conclude(loaded: Loaded, outcomes: list[Outcome], rng: int) -> None:
+    """Say what the words mean, and each failure in full with the way to see it again."""
+    wrong = [outcome for outcome in outcomes if outcome.failures]
+    remarks = dict.fromkeys(remark for outcome in outcomes if not outcome.failures for remark in outcome.remarks)
+    for remark in remarks:
+        print(REMARKS[remark])
+    for outcome in wrong:
+        for failure in outcome.failures:
+            count = len(failure.samples)
+            more = f"\n  the same on {count} of {len(outcome.cases)} samples: {failure.samples}" if count > 1 else ""
+            print(printable(f"\n{outcome.op.name}: {failure.text}{more}"))
+        seed = f" --rng {rng}" if rng else ""
+        print(printable(f"  again:  python -m autodiff check {_quoted(loaded.target)} {outcome.op.name}{seed}"))
+        print(printable(f"  in Python, first:  {loaded.preamble(outcome.op)}"))
+    passed = len(outcomes) - len(wrong)
+    print(f"\n{passed} of {len(outcomes)} ops passed", flush=True)
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"' if " " in word else word
+
+
+# --- mutants ---
+
+
+def _mutate(outcomes: list[Outcome], width: int) -> None:
+    """Plant mistakes in the rules of ops that have passed; print which ones their samples do not notice."""
+    if not outcomes:
+        print("\nno mistakes were planted: no op has passed")
+        return
+    print("\nmistakes planted in the rules, one at a time, and whether the samples notice them")
+    print(f"{'op':<{width}}  {'planted':>7}  {'refused':>7}  {'survive':>7}  {'time':>8}")
+    planted = refused = 0
+    survivors: list[tuple[str, Mutant]] = []
+    unplanted: list[tuple[str, str]] = []
+    start = time.perf_counter()
+    for found in survey(case for outcome in outcomes for case in outcome.cases):
+        spent = f"{time.perf_counter() - start:.2f} s"
+        counts = f"{found.planted:>7}  {found.refused:>7}  {len(found.survivors):>7}"
+        print(f"{found.op.name:<{width}}  {counts}  {spent:>8}", flush=True)
+        planted, refused = planted + found.planted, refused + found.refused
+        survivors += [(found.op.name, mutant) for mutant in found.survivors]
+        unplanted += [(found.op.name, reason) for reason in found.unplanted]
+        start = time.perf_counter()
+    for name, mutant in survivors:
+        print(printable(
+            f"\n{name}, {mutant.file}:{mutant.line}: not noticed ({mutant.kind})\n  - {mutant.before}\n"
+            f"  + {mutant.after}\n  would notice: {mutant.advice}"
+        ))  # fmt: skip
+    for name, reason in unplanted:
+        print(printable(f"\n{name}: {reason}"))
+    share = f", {100 * refused / planted:.1f} %" if planted else ""
+    print(f"\n{refused} of {planted} planted mistakes refused{share}")
+    if survivors:
+        print("A survivor either makes no difference, ever, or asks for a sample.")
