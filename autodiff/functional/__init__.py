@@ -1,10 +1,13 @@
 """The differentiable operations: primitives by family, and fused ones, one file for each derivation."""
 
 from .activations import *
+from .arranging import *
 from .assignment import *
 from .attention import *
-from .composed import *
+from .convolution import *
 from .copies import *
+from .diagonals import *
+from .differences import *
 from .dropout import *
 from .elementwise import *
 from .embedding import *
@@ -12,12 +15,17 @@ from .exponentials import *
 from .gammas import *
 from .hyperbolic import *
 from .indexing import *
+from .interpolation import *
 from .joining import *
+from .lengths import *
 from .linalg import *
 from .linear import *
 from .masked import *
+from .matrices import *
 from .norms import *
+from .picking import *
 from .powers import *
+from .products import *
 from .reductions import *
 from .rope import *
 from .rounding import *
@@ -26,5 +34,10 @@ from .selection import *
 from .shape import *
 from .signs import *
 from .softmax import *
+from .solving import *
+from .sorting import *
 from .special import *
+from .spectral import *
+from .stacking import *
+from .statistics import *
 from .trigonometric import *

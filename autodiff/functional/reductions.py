@@ -17,12 +17,12 @@ from ..protocols import to_array
 from ._blocks import floating
 from ._samples import REDUCTIONS, away, distinct
 
-__all__ = ["logsumexp", "max", "mean", "min", "norm", "std", "sum", "var"]
+__all__ = ["amax", "amin", "logsumexp", "max", "mean", "min", "std", "sum", "var"]
 
 Axis: TypeAlias = int | tuple[int, ...] | None
 
 
-def _kept(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
+def kept_shape(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
     """Return the shape with the reduced axes left in, of length one."""
     if axis is None or not shape:
         return (1,) * len(shape)
@@ -32,13 +32,13 @@ def _kept(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
 
 def _count(shape: tuple[int, ...], axis: Axis) -> int:
     """Return how many elements are reduced to one."""
-    kept = _kept(shape, axis)
+    kept = kept_shape(shape, axis)
     return math.prod(length for length, left in zip(shape, kept, strict=True) if left == 1)
 
 
 def _spread(g: Array, shape: tuple[int, ...], axis: Axis) -> Array:
     """Give each element the cotangent of its group."""
-    return np.broadcast_to(np.reshape(g, _kept(shape, axis)), shape)
+    return np.broadcast_to(np.reshape(g, kept_shape(shape, axis)), shape)
 
 
 def _away(rng: np.random.Generator) -> list[Any]:
@@ -214,7 +214,7 @@ def _(g: Array, a: Array, out: Array, axis: Axis, ddof: int) -> Array:
     # both signs in every direction, of which 0 is the middle. Rounding may leave a y > 0 there: compare the numbers.
     if a.size == 0:
         return 0 * a
-    values, y = to_array(a), np.reshape(out, _kept(a.shape, axis))
+    values, y = to_array(a), np.reshape(out, kept_shape(a.shape, axis))
     flat = np.max(values, axis=axis, keepdims=True) == np.min(values, axis=axis, keepdims=True)
     flat = flat | (y == 0)  # the squares of tiny deviations underflow
     scale = np.where(flat, 0.0, _per_degree_of_freedom(a.shape, axis, ddof) / np.where(flat, 1.0, y))
@@ -310,13 +310,14 @@ def _(g: Array, a: Array, out: Array, axis: Axis) -> Array:
     return _to_extreme(g, a, out, axis)
 
 
-TWINS[np.amax], TWINS[np.amin] = TWINS[np.max], TWINS[np.min]  # older names, functions of their own in NumPy 2
+amax, amin = max, min  # NumPy's older names, for functions of their own
+TWINS[np.amax], TWINS[np.amin] = TWINS[np.max], TWINS[np.min]
 
 
 def _to_extreme(g: Array, a: Array, out: Array, axis: Axis) -> Array:
     # y is one of the elements, so dy = da_i. Where k of them tie, each weight 1/k is a subgradient, and no order among
     # equals decides.
-    kept = _kept(a.shape, axis)
+    kept = kept_shape(a.shape, axis)
     chosen = to_array(a) == np.reshape(to_array(out), kept)
     return np.where(chosen, np.reshape(g, kept) * _even_share(chosen, axis, g.dtype), 0.0)
 
@@ -379,49 +380,6 @@ def _(g: Array, a: Array, axis: Axis) -> Array:
     e = _exponentials(a, axis)
     total = np.sum(e, axis=axis, keepdims=True)
     return np.reshape(g, total.shape) * (e / np.where(total == 0, 1.0, total))
-
-
-@op(numpy=np.linalg.norm, samples=lambda rng: [(away(rng, shape), settings) for shape, settings in REDUCTIONS if shape])
-def norm(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """Euclidean length: the root of the sum of squares, over the axes given or over all.
-
-    Parameters
-    ----------
-    x : array
-        Of at least one axis.
-    axis : int, tuple of int, or None
-        The axes of a vector (or matrix: its Frobenius norm).
-    keepdims : bool
-        Leave the axes in, of length one.
-
-    Returns
-    -------
-    array
-
-    Notes
-    -----
-    The length has a kink at the zero vector; its gradient there is 0.
-
-    Examples
-    --------
-    >>> import autodiff as ad
-    >>> import autodiff.functional as F
-    >>> x = ad.Tensor([3.0, 4.0], requires_grad=True)
-    >>> y = F.norm(x)
-    >>> y.backward()
-    >>> y.item(), x.grad
-    (5.0, array([0.6, 0.8]))
-    """
-    return np.sqrt(np.sum(np.square(floating(x)), axis=axis, keepdims=keepdims))
-
-
-@norm.vjp("x")
-def _(g: Array, x: Array, out: Array, axis: Axis) -> Array:
-    # y^2 = sum(x^2), so y dy = sum(x dx): the gradient is the direction x/y, and 0 where there is none.
-    kept = _kept(x.shape, axis)
-    length = np.reshape(out, kept)
-    zero = np.equal(length, 0)
-    return np.where(zero, 0.0, np.reshape(g, kept) / np.where(zero, 1.0, length)) * x
 
 
 def _exponentials(a: Array, axis: Axis) -> Array:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from ..node import Array
 from ..op import op, save
 from ._samples import REDUCTIONS, away
+from ._twins import operand, twin
 
-__all__ = ["cumprod", "cumsum", "prod"]
+__all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "prod"]
 
 
 def _running(rng: np.random.Generator) -> list[Any]:
@@ -186,3 +188,62 @@ def _(g: Array, a: Array, axis: int | tuple[int, ...] | None) -> Array:
     others = _before(x) * _before(x[..., ::-1])[..., ::-1]
     result = np.reshape(g, (*x.shape[:-1], 1)) * others
     return np.transpose(np.reshape(result, moved.shape), tuple(sorted(range(rank), key=order.__getitem__)))
+
+
+# --- under their newer names, with the neutral element before the first if so wished ---
+
+
+@twin("cumulative_sum")
+def cumulative_sum(
+    x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    """Running sum along an axis, which only a vector may leave out.
+
+    Parameters
+    ----------
+    x : array
+        Of at least one axis.
+    axis : int, optional
+        Along which axis; needed if there are several.
+    dtype : dtype, optional
+        In which to add.
+    include_initial : bool
+        Begin with 0: the result is longer by one.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ValueError
+        If there are several axes, or none, and `axis` is not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import autodiff.functional as F
+    >>> F.cumulative_sum(np.array([1.0, 2.0, 4.0]), include_initial=True)
+    array([0., 1., 3., 7.])
+    """
+    return _cumulative(cumsum, x, axis, dtype, 0 if include_initial else None)
+
+
+@twin("cumulative_prod")
+def cumulative_prod(
+    x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    """Running product along an axis, which only a vector may leave out; as `cumulative_sum`, and beginning with 1."""
+    return _cumulative(cumprod, x, axis, dtype, 1 if include_initial else None)
+
+
+def _cumulative(scan: Any, x: Array, axis: int | None, dtype: Any, initial: int | None) -> Array:
+    x = operand(x)
+    if not x.ndim or (axis is None and x.ndim > 1):
+        raise ValueError(f"the axis of a running sum or product must be given unless there is one; shape {x.shape}")
+    along = 0 if axis is None else normalize_axis_index(axis, x.ndim)
+    result = scan(x if dtype is None else x.astype(dtype), axis=along)
+    if initial is None:
+        return result
+    first = np.full((*x.shape[:along], 1, *x.shape[along + 1 :]), initial, result.dtype)
+    return np.concatenate([first, result], axis=along)

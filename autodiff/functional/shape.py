@@ -72,8 +72,11 @@ def _(g: Array, original: tuple[int, ...]) -> Array:
 
 def _numpy_reshape(a: Array, shape: Axes, order: str = "C") -> Array:
     """``np.reshape`` of a tensor: NumPy 2.0 has another name for the shape, so it cannot be matched by name."""
+    if order == "F":  # column-major order is the row-major one of the transposed arrays
+        lengths = [shape] if isinstance(shape, int) else list(shape)
+        return transpose(reshape(transpose(a), shape=tuple(lengths[::-1])))
     if order != "C":
-        raise TypeError(f"np.reshape on a tensor takes the elements in row-major order, order='C'; got {order!r}")
+        raise ValueError(f"np.reshape on a tensor takes order='C' or 'F': {order!r} depends on the layout in memory")
     return reshape(a, shape=shape)
 
 

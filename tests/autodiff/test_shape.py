@@ -161,9 +161,14 @@ def test_a_size_that_does_not_fit_names_the_op():
     assert "in the op 'reshape', on arguments of shapes (2, 3)" in error.value.__notes__
 
 
-def test_only_row_major_order():
-    x = Tensor(np.ones((2, 3)), requires_grad=True)
-    assert np.reshape(x, (3, 2), order="C").shape == (3, 2)
-    assert np.reshape(x, (3, 2), "C").shape == (3, 2)
-    with pytest.raises(TypeError, match="row-major order, order='C'; got 'F'"):
-        np.reshape(x, (3, 2), order="F")
+@pytest.mark.parametrize("shape", [(3, 2), (6,), -1, (-1, 3), (1, 6, 1)])
+def test_orders_of_reshape(shape):
+    a = np.arange(6.0).reshape(2, 3)
+    for order in ("C", "F"):
+        x = Tensor(a, requires_grad=True)
+        y = np.reshape(x, shape, order)
+        np.testing.assert_array_equal(y.data, np.reshape(a, shape, order))
+        y.backward(y.data)  # the way back leads every element to its place
+        np.testing.assert_array_equal(x.grad, a)
+    with pytest.raises(ValueError, match="order='C' or 'F': 'A' depends on the layout"):
+        np.reshape(Tensor(a), shape, "A")

@@ -1,0 +1,200 @@
+"""Norms: the lengths of vectors, and the sizes of matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from ..node import Array
+from ..op import op
+from ..protocols import to_array
+from ._samples import REDUCTIONS, away
+from ._twins import operand, twin
+from .reductions import kept_shape
+
+__all__ = ["matrix_norm", "norm", "vector_norm"]
+
+Axis: TypeAlias = int | tuple[int, ...] | None
+
+
+@op(samples=lambda rng: [(away(rng, shape), settings) for shape, settings in REDUCTIONS])
+def euclidean_norm(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Array:
+    """Root of the sum of squares over axes: `norm` of order 2 for vectors, of order "fro" for matrices."""
+    return np.sqrt(np.sum(np.square(_floating(x)), axis=axis, keepdims=keepdims))
+
+
+@euclidean_norm.vjp("x")
+def _(g: Array, x: Array, out: Array, axis: Axis) -> Array:
+    # y^2 = sum(x^2), so y dy = sum(x dx): the gradient is the direction x/y, and 0 where there is none.
+    kept = kept_shape(x.shape, axis)
+    length = np.reshape(out, kept)
+    zero = np.equal(length, 0)
+    return np.where(zero, 0.0, np.reshape(g, kept) / np.where(zero, 1.0, length)) * x
+
+
+@op(
+    samples=lambda rng: [
+        *((away(rng, shape), settings | {"p": p}) for p in (3.0, 1.5) for shape, settings in REDUCTIONS),
+        *((away(rng, shape), {"p": p, "axis": -1}) for p in (0.5, -2.0) for shape in ((3,), (3, 3), (0, 3))),
+        (np.array([[0.0, 1.0, -2.0], [0.0, 0.0, 3.0]]), {"p": 4.0, "axis": 1}),
+    ],
+)
+def p_norm(x: Array, *, p: float, axis: Axis = None, keepdims: bool = False) -> Array:
+    """Sum of the p-th powers of the absolute values, to the power of 1/p: `norm` of vectors, of any order."""
+    return np.sum(np.abs(_floating(x)) ** p, axis=axis, keepdims=keepdims) ** (1 / p)
+
+
+@p_norm.vjp("x")
+def _(g: Array, x: Array, out: Array, axis: Axis, p: float) -> Array:
+    # y^p = sum(|x|^p), so dy = sum((|x|/y)^(p-1) sign(x) dx). At an element of 0, |x|^p has a flat point (p > 1), or a
+    # cusp, of whose slopes 0 is the middle; at the zero vector, y has the tip of a cone, likewise.
+    kept = kept_shape(x.shape, axis)
+    length = np.reshape(out, kept)
+    inside = np.not_equal(to_array(x), 0) & np.not_equal(to_array(length), 0)
+    ratio = np.where(inside, np.abs(x), 1.0) / np.where(inside, length, 1.0)
+    return np.where(inside, np.reshape(g, kept) * np.sign(to_array(x)) * ratio ** (p - 1), 0.0)
+
+
+def _floating(x: Array) -> Array:
+    """Return an operand with floating elements: the lengths of integer vectors are float64."""
+    x = operand(x)
+    return x if x.dtype.kind == "f" else x.astype(np.float64)
+
+
+@twin("linalg.vector_norm")
+def vector_norm(x: Array, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Array:
+    """Lengths of vectors: ``sum(abs(x)**ord)**(1/ord)`` over axes.
+
+    Parameters
+    ----------
+    x : array
+        Of any shape.
+    axis : int, tuple of int or None
+        The axes of one vector; None for all.
+    keepdims : bool
+        Leave the axes in, of length one.
+    ord : float
+        The order. ``inf`` and ``-inf`` give the largest and the smallest absolute value, 0 the number of elements that
+        are not 0 (a constant, whose gradient is 0).
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ValueError
+        If the order is not a number.
+
+    Notes
+    -----
+    The length has a kink at the zero vector; its gradient there is 0. Elements that tie for the largest share
+    it evenly.
+
+    Examples
+    --------
+    >>> import autodiff as ad
+    >>> import autodiff.functional as F
+    >>> x = ad.Tensor([3.0, -4.0], requires_grad=True)
+    >>> F.vector_norm(x, ord=1).backward()
+    >>> x.grad
+    array([ 1., -1.])
+    """
+    if isinstance(ord, str):
+        raise ValueError(f"a vector has no norm of order {ord!r}: ord must be a number, or inf or -inf")
+    x, order = _floating(x), float(ord)
+    if order == 2:
+        return euclidean_norm(x, axis=axis, keepdims=keepdims)
+    if math.isinf(order):
+        return (np.max if order > 0 else np.min)(np.abs(x), axis=axis, keepdims=keepdims)
+    if order == 0:
+        return np.sum(np.abs(np.sign(x)), axis=axis, keepdims=keepdims)
+    if order == 1:
+        return np.sum(np.abs(x), axis=axis, keepdims=keepdims)
+    return p_norm(x, p=order, axis=axis, keepdims=keepdims)
+
+
+@twin("linalg.matrix_norm")
+def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: float | str = "fro") -> Array:
+    """Sizes of the matrices in the last two axes; for the orders see `norm`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import autodiff.functional as F
+    >>> F.matrix_norm(np.array([[1.0, -2.0], [3.0, 4.0]]), ord=1).item()
+    6.0
+    """
+    return _matrices(operand(x), ord, (-2, -1), keepdims)
+
+
+@twin("linalg.norm")
+def norm(x: Array, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Array:
+    """Length of a vector, or size of a matrix.
+
+    Parameters
+    ----------
+    x : array
+        A vector, a matrix, or with `axis` a stack of them. Without `axis` and `ord`, of any shape: all its elements are
+        one vector.
+    ord : float or str, optional
+        The order. Of a vector, see `vector_norm`; 2 by default. Of a matrix: "fro" (the default) for the root of the
+        sum of squares, 1 or ``inf`` for the largest sum of absolute values in a column or a row, 2 for the largest
+        singular value and "nuc" for their sum; -1, ``-inf`` and -2 for the smallest in place of the largest.
+    axis : int or pair of int, optional
+        The axis of vectors, or rows and columns of matrices.
+    keepdims : bool
+        Leave the axes in, of length one.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ValueError
+        If there is no norm of that order, or for that many axes.
+
+    Notes
+    -----
+    A norm has a kink at zero; its gradient there is 0.
+
+    Examples
+    --------
+    >>> import autodiff as ad
+    >>> import autodiff.functional as F
+    >>> x = ad.Tensor([3.0, 4.0], requires_grad=True)
+    >>> y = F.norm(x)
+    >>> y.backward()
+    >>> y.item(), x.grad
+    (5.0, array([0.6, 0.8]))
+    """
+    x = operand(x)
+    if axis is None and ord is None:
+        return euclidean_norm(x, keepdims=keepdims)
+    axes = tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    if len(axes) == 1:
+        return vector_norm(x, axis=axes, keepdims=keepdims, ord=2 if ord is None else ord)
+    if len(axes) == 2:
+        return _matrices(x, "fro" if ord is None else ord, axes, keepdims)
+    raise ValueError(f"norm is of vectors or matrices, along one axis or two; got ord={ord!r}, axis={axis}, {x.shape}")
+
+
+def _matrices(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """Norm of the matrices with their rows and columns along these two axes."""
+    if ord == "fro":
+        return euclidean_norm(x, axis=axes, keepdims=keepdims)
+    rows, columns = (normalize_axis_index(axis, x.ndim) for axis in axes)
+    if ord in (2, -2, "nuc"):
+        values = np.linalg.svd(np.moveaxis(x, (rows, columns), (-2, -1)), compute_uv=False)
+        reduced = (np.sum if ord == "nuc" else np.max if ord == 2 else np.min)(values, axis=-1)
+        return np.expand_dims(reduced, (rows, columns)) if keepdims else reduced
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise ValueError(f"a matrix has no norm of order {ord!r}; ord may be 'fro', 'nuc', 1, 2, inf, -1, -2, -inf")
+    inner, outer = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    sums = np.sum(np.abs(_floating(x)), axis=inner, keepdims=True)
+    largest = (np.max if ord > 0 else np.min)(sums, axis=outer, keepdims=True)
+    return largest if keepdims else np.squeeze(largest, axes)
