@@ -20,6 +20,7 @@ from .powers import sqrt
 from .reductions import logsumexp, max, mean, min, std, sum, var
 from .scans import cumprod, cumsum, prod
 from .selection import maximum, minimum
+from .sorting import cummax, cummin
 
 __all__: list[str] = []
 
@@ -187,7 +188,7 @@ def _spread(name: str, reduction: Any, finish: Callable[[Array], Array]) -> Call
 
 
 def _running(name: str, scan: Any) -> Callable[..., Array]:
-    """Make np.cumsum or np.cumprod."""
+    """Make np.cumsum, np.cumprod, or a running extreme."""
 
     def call(a: Array, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array:
         refuse_out(name, out)
@@ -247,4 +248,6 @@ METHODS.update({
     (np.logaddexp, "reduce"): _reduce(_logsumexp),
     (np.add, "accumulate"): _accumulate(TWINS[np.cumsum]),
     (np.multiply, "accumulate"): _accumulate(TWINS[np.cumprod]),
+    (np.maximum, "accumulate"): _accumulate(_running("np.maximum.accumulate", cummax)),
+    (np.minimum, "accumulate"): _accumulate(_running("np.minimum.accumulate", cummin)),
 })  # fmt: skip
