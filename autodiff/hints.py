@@ -147,15 +147,13 @@ ATTRIBUTES: dict[str, str] = {
     "topk": "write np.sort(t)[..., -k:]",
     "norm": "write np.linalg.norm(t)",
     "softplus": "write F.softplus(t)",
-    "copy": "write np.positive(t) for a recorded copy, t.numpy() for the values, t.detach() for a constant",
     "fill": "write np.full_like(t.data, value)",
     "tofile": "write t.data.tofile(file)",
     "tobytes": "write t.data.tobytes()",
     "flat": "write t.ravel()",
     "flags": "write t.data.flags",
     "strides": "write t.data.strides",
-    "nbytes": "write t.data.nbytes",
-    "itemsize": "write t.data.itemsize",
-    "real": "every tensor is real: write t",
+    "imag": "every tensor is real: its imaginary part is 0",
+    "put": "write F.set_at(t, index, value)",
 }
 """Attributes that tensors of other libraries have, and NumPy's arrays: what is written here."""

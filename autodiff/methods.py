@@ -6,7 +6,7 @@ Each looks its op up by name, so this file knows no op and no rule.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,16 @@ class ArrayMethods(NumPyProtocols):
     def size(self) -> int:
         """Number of elements."""
         return int(self._values.size)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return int(self._values.itemsize)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return int(self._values.nbytes)
 
     def item(self) -> Any:
         """Return the one element as a Python number."""
@@ -180,9 +190,11 @@ class ArrayMethods(NumPyProtocols):
             raise ValueError(f".mT needs at least two axes, the shape is {self._values.shape}")
         return _call(self, "swapaxes", axis1=-1, axis2=-2)
 
-    def reshape(self, *shape: Any) -> Self:
+    def reshape(self, *shape: Any, order: str = "C") -> Self:
         """Same elements in a new shape, given as one tuple or as several lengths."""
-        return _call(self, "reshape", shape=_lengths(shape))
+        if order == "C":
+            return _call(self, "reshape", shape=_lengths(shape))
+        return _numpy(self, np.reshape, _lengths(shape), order)
 
     def transpose(self, *axes: Any) -> Self:
         """Axes in a new order, given as one tuple or as several numbers; reversed if none is given."""
@@ -196,15 +208,37 @@ class ArrayMethods(NumPyProtocols):
         """Axes of length one removed."""
         return _call(self, "squeeze", axis=axis)
 
-    def ravel(self) -> Self:
+    def ravel(self, order: str = "C") -> Self:
         """All elements along one axis."""
-        return _call(self, "reshape", shape=(-1,))
+        return self.reshape(-1, order=order)
 
     flatten = ravel
 
-    def astype(self, dtype: Any) -> Self:
-        """Return the values in another floating type; the gradient comes back in this one's."""
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
+        """Diagonal of a matrix, or of every matrix in a stack."""
+        return _numpy(self, np.diagonal, offset, axis1, axis2)
+
+    def astype(self, dtype: Any, copy: bool = True) -> Self:
+        """Return the values in another floating type; the gradient comes back in this one's.
+
+        Results are never written to, so whether this one is a copy makes no difference.
+        """
         return _call(self, "astype", dtype=np.dtype(dtype))
+
+    def copy(self, order: str = "C") -> Self:
+        """Return a copy, recorded; `numpy` copies the values, `detach` gives a constant."""
+        return _call(self, "copy")
+
+    def conj(self) -> Self:
+        """Return the tensor itself: it is real."""
+        return self
+
+    conjugate = conj
+
+    @property
+    def real(self) -> Self:
+        """The tensor itself: it is real."""
+        return self
 
     def clip(self, min: Any = None, max: Any = None) -> Self:
         """Values limited to [min, max]; the gradient passes where they lie inside, bounds included."""
@@ -218,45 +252,112 @@ class ArrayMethods(NumPyProtocols):
         """Each element repeated."""
         return _call(self, "repeat", repeats=repeats, axis=axis)
 
-    def cumsum(self, axis: int | None = None) -> Self:
+    def compress(self, condition: Any, axis: int | None = None) -> Self:
+        """Slices along an axis, or elements in order, for which a condition holds."""
+        result: Self = TWINS[np.compress](condition, self, axis)
+        return result
+
+    def choose(self, choices: Any, *, mode: str = "raise") -> Self:
+        """Elements of several arrays; this tensor, of integers, tells from which one each."""
+        return _numpy(self, np.choose, choices, mode=mode)
+
+    def round(self, decimals: int = 0) -> Self:
+        """Values rounded; the gradient is 0."""
+        return _numpy(self, np.round, decimals)
+
+    def dot(self, b: Any) -> Self:
+        """Sums of products over the last axis and the last but one of the other. See `dot`."""
+        return _numpy(self, np.dot, b)
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Self:
+        """Sum along a diagonal of a matrix, or of every matrix in a stack."""
+        return _numpy(self, np.trace, offset, axis1, axis2, dtype)
+
+    # --- plain results, without a gradient ---
+
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Any:
+        """Index of the largest element, among all in order or along an axis."""
+        return np.argmax(self._values, axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Any:
+        """Index of the smallest element, among all in order or along an axis."""
+        return np.argmin(self._values, axis, keepdims=keepdims)
+
+    def argsort(self, axis: int | None = -1, *, stable: bool | None = None) -> Any:
+        """Indices that sort along an axis; `np.sort` records the sorted values."""
+        return np.argsort(self._values, axis, stable=stable)
+
+    def argpartition(self, kth: Any, axis: int | None = -1) -> Any:
+        """Indices that put the k-th smallest element in its place along an axis."""
+        return np.argpartition(self._values, kth, axis)
+
+    def searchsorted(self, v: Any, side: Literal["left", "right"] = "left", sorter: Any = None) -> Any:
+        """Where numbers belong among these, which are sorted."""
+        return np.searchsorted(self._values, to_array(v), side, sorter)
+
+    def nonzero(self) -> tuple[NDArray[Any], ...]:
+        """Indices of the elements that are not 0, an array for each axis."""
+        return np.nonzero(self._values)
+
+    def all(self, axis: Axis = None, *, keepdims: bool = False) -> Any:
+        """Whether no element is 0, over the axes given or over all."""
+        return np.all(self._values, axis, keepdims=keepdims)
+
+    def any(self, axis: Axis = None, *, keepdims: bool = False) -> Any:
+        """Whether an element is not 0, over the axes given or over all."""
+        return np.any(self._values, axis, keepdims=keepdims)
+
+    # --- reductions and scans; `others` are the rest of NumPy's settings: initial, where, mean, correction ---
+
+    def cumsum(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Self:
         """Running sum along an axis, or over all elements in order."""
-        return _call(self, "cumsum", axis=axis)
+        return _reduce(self, "cumsum", {"dtype": dtype, "out": out}, axis=axis)
 
-    def argmax(self, axis: int | None = None) -> Any:
-        """Index of the largest element: plain integers, without a gradient."""
-        return self._values.argmax(axis)
+    def cumprod(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Self:
+        """Running product along an axis, or over all elements in order."""
+        return _reduce(self, "cumprod", {"dtype": dtype, "out": out}, axis=axis)
 
-    def argmin(self, axis: int | None = None) -> Any:
-        """Index of the smallest element: plain integers, without a gradient."""
-        return self._values.argmin(axis)
-
-    def sum(self, axis: Axis = None, keepdims: bool = False, **others: Any) -> Self:
+    def sum(
+        self, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **others: Any
+    ) -> Self:
         """Sum over the axes given, or over all."""
-        return _reduce(self, "sum", others, axis=axis, keepdims=keepdims)
+        return _reduce(self, "sum", {"dtype": dtype, "out": out, **others}, axis=axis, keepdims=keepdims)
 
-    def mean(self, axis: Axis = None, keepdims: bool = False, **others: Any) -> Self:
+    def mean(
+        self, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **others: Any
+    ) -> Self:
         """Arithmetic mean over the axes given, or over all."""
-        return _reduce(self, "mean", others, axis=axis, keepdims=keepdims)
+        return _reduce(self, "mean", {"dtype": dtype, "out": out, **others}, axis=axis, keepdims=keepdims)
 
-    def prod(self, axis: Axis = None, keepdims: bool = False, **others: Any) -> Self:
+    def prod(
+        self, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **others: Any
+    ) -> Self:
         """Product over the axes given, or over all."""
-        return _reduce(self, "prod", others, axis=axis, keepdims=keepdims)
+        return _reduce(self, "prod", {"dtype": dtype, "out": out, **others}, axis=axis, keepdims=keepdims)
 
-    def max(self, axis: Axis = None, keepdims: bool = False, **others: Any) -> Self:
+    def max(self, axis: Axis = None, out: Any = None, keepdims: bool = False, **others: Any) -> Self:
         """Largest element; tied ones share the gradient evenly over the axes given, or over all."""
-        return _reduce(self, "max", others, axis=axis, keepdims=keepdims)
+        return _reduce(self, "max", {"out": out, **others}, axis=axis, keepdims=keepdims)
 
-    def min(self, axis: Axis = None, keepdims: bool = False, **others: Any) -> Self:
+    def min(self, axis: Axis = None, out: Any = None, keepdims: bool = False, **others: Any) -> Self:
         """Smallest element; tied ones share the gradient evenly over the axes given, or over all."""
-        return _reduce(self, "min", others, axis=axis, keepdims=keepdims)
+        return _reduce(self, "min", {"out": out, **others}, axis=axis, keepdims=keepdims)
 
-    def var(self, axis: Axis = None, ddof: int = 0, keepdims: bool = False, **others: Any) -> Self:
+    def var(
+        self, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False,
+        **others: Any,
+    ) -> Self:  # fmt: skip
         """Variance over the axes given, or over all; the divisor is the count minus ddof."""
-        return _reduce(self, "var", others, axis=axis, ddof=ddof, keepdims=keepdims)
+        settings = {"axis": axis, "ddof": ddof, "keepdims": keepdims}
+        return _reduce(self, "var", {"dtype": dtype, "out": out, **others}, **settings)
 
-    def std(self, axis: Axis = None, ddof: int = 0, keepdims: bool = False, **others: Any) -> Self:
+    def std(
+        self, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False,
+        **others: Any,
+    ) -> Self:  # fmt: skip
         """Standard deviation over the axes given, or over all; the divisor is the count minus ddof."""
-        return _reduce(self, "std", others, axis=axis, ddof=ddof, keepdims=keepdims)
+        settings = {"axis": axis, "ddof": ddof, "keepdims": keepdims}
+        return _reduce(self, "std", {"dtype": dtype, "out": out, **others}, **settings)
 
 
 def _lengths(arguments: tuple[Any, ...]) -> Any:
@@ -265,10 +366,17 @@ def _lengths(arguments: tuple[Any, ...]) -> Any:
 
 def _reduce(first: T, name: str, others: dict[str, Any], **settings: Any) -> T:
     """Reduce; with others of NumPy's settings (dtype, where, initial and so on), as NumPy's function does."""
+    others = {key: value for key, value in others.items() if value is not None}
     if not others:
         return _call(first, name, **settings)
     refuse_settings(f"{name}()", others, ("axis", "keepdims", "dtype", "out", "where", "initial", "mean", "correction"))
     result: T = TWINS[getattr(np, name)](first, **settings, **others)
+    return result
+
+
+def _numpy(first: T, function: Any, *arguments: Any, **settings: Any) -> T:
+    """Record NumPy's function."""
+    result: T = TWINS[function](first, *arguments, **settings)
     return result
 
 
