@@ -13,7 +13,7 @@ import dis
 import functools
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import CellType, CodeType, FunctionType
 from typing import Any, NamedTuple, TypeAlias
@@ -151,12 +151,15 @@ def _content(cell: CellType) -> Any:
         return None
 
 
-def remade(function: FunctionType, old: CodeType, new: CodeType) -> FunctionType:
+def remade(
+    function: FunctionType, old: CodeType, new: CodeType, names: Mapping[str, Any] | None = None
+) -> FunctionType:
     """Make a function anew, with one code object replaced: its own, or that of a helper that it calls.
 
-    It runs in a copy of its module's names, in which the helpers are made anew too; the module stays as it is.
+    It runs in a copy of its module's names, with more of them on request, in which the helpers are made anew too; the
+    module stays as it is.
     """
-    namespace = dict(function.__globals__)
+    namespace = {**function.__globals__, **(names or {})}
     made: dict[FunctionType, FunctionType] = {}
     cells: dict[FunctionType, tuple[CellType, ...]] = {}
     for piece in pieces(function):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
@@ -22,6 +23,7 @@ from ..op import Op
 from ..source import Source, SourceError, pieces, remade
 from ..tensor import Tensor
 from .cases import Case, judge
+from .exact import Values, exact_nodes
 from .faults import ADVICE, Bound, Fault, faults, place
 from .report import CheckError
 from .trial import arrays_in
@@ -77,6 +79,9 @@ class Survey:
         The op.
     planted, refused : int
         How many there were, and how many its samples noticed.
+    left_out : int
+        How many were not planted since they only matter at exact points (floats that are equal, infinite or NaN) where
+        no sample lies: the values chosen there have tests of their own.
     survivors : list of Mutant
         The others.
     unplanted : list of str
@@ -86,6 +91,7 @@ class Survey:
     op: Op[..., Any]
     planted: int = 0
     refused: int = 0
+    left_out: int = 0
     survivors: list[Mutant] = field(default_factory=list)
     unplanted: list[str] = field(default_factory=list)
 
@@ -150,12 +156,14 @@ class _Bench:
             return tuple(name for name in names if name not in ("needs", *self.op.signature.order))
         return names
 
-    def mutated(self, old: CodeType, new: CodeType) -> Op[..., Any]:
+    def mutated(self, old: CodeType, new: CodeType, names: Mapping[str, Any] | None = None) -> Op[..., Any]:
         """Copy the op, with a changed function in its rules."""
         twin = copy.copy(self.op)
         twin.rules, twin.plans = [], {}
         for rule in self.op.rules:
-            function = remade(rule.function, old, new) if type(rule.function) is FunctionType else rule.function
+            function = rule.function
+            if type(function) is FunctionType:
+                function = remade(function, old, new, names)
             twin.add_rule([self.op.signature.arguments[i] for i in rule.arguments], function)
         return twin
 
@@ -254,15 +262,32 @@ def _plant(function: FunctionType, users: Sequence[_Bench], result: Survey) -> N
     if code is None or any(None in user.changes(user.mutated(source.code, code)) for user in users):
         result.unplanted.append(f"{function.__qualname__}: a loop of it takes more than {ROUNDS} rounds")
         return
+    values = Values(source, functools.partial(_run, users, source.code))
+    exact = exact_nodes(source.definition, values)
     for fault in faults(source.definition, users[0].exchangeable(function)):
         mutant = _changed(source, fault.site, fault.replacement)
         if mutant is None:
             continue
+        if id(fault.site.node) in exact:
+            result.left_out += 1
+            continue
         result.planted += 1
         if any(user.refuses(user.mutated(source.code, mutant)) for user in users):
             result.refused += 1
+        elif values.is_empty(fault.site.node) or values.is_empty(fault.site.parent):
+            result.planted -= 1  # an array without elements has no numbers to get wrong
         else:
             result.survivors.append(_described(source, fault, _is_reached(source, fault, users)))
+
+
+def _run(users: Sequence[_Bench], old: CodeType, probed: Source, names: Mapping[str, Any]) -> None:
+    """Run the rules of all users on all samples, with a changed function."""
+    code = probed.compiled()
+    for user in users:
+        assert code is not None, "the function only got calls around its expressions"
+        twin = user.mutated(old, code, names)
+        for _, node, g, _ in user.calls:
+            _answers(twin, node, g)
 
 
 def _changed(source: Source, site: Any, replacement: ast.AST) -> CodeType | None:

@@ -224,3 +224,37 @@ def test_rules_without_source_are_told():
     op = made(lambda x: -x, (("x",), functools.partial(lambda g: -g)), samples=[(np.ones(2),)])
     (found,) = surveyed(op)
     assert "no plain function" in found.unplanted[0]
+
+
+def test_what_matters_at_exact_points_alone_is_left_out():
+    def rule(g, x):
+        origin, endless = np.equal(x, 0), np.isinf(x)
+        safe = np.where(origin | endless, 1.0, x)
+        return np.where(x == 0, 0.5, 3 * g * safe * safe)
+
+    (found,) = surveyed(made(lambda x: x**3, (("x",), rule), samples=[(np.array([1.5, -2.0]),)]))
+    assert found.left_out > 8
+    assert found.survivors == []
+    assert found.planted > 8
+
+
+@pytest.mark.parametrize("ids", [np.array([0, 1]), np.array([1, 1])])
+def test_equal_integers_are_not_left_out(ids):
+    def rule(g, ids):
+        return np.where(ids == 0, 3.0, 2.0) * g
+
+    samples = [(np.array([0.5, 1.5]), ids)]
+    op = made(lambda x, ids: np.where(ids == 0, 3.0, 2.0) * x, (("x",), rule), samples=samples)
+    (found,) = surveyed(op)
+    assert found.left_out == 0
+    assert bool(found.survivors) == (0 not in ids)
+
+
+def test_an_array_without_elements_cannot_be_wrong():
+    def rule(g, x):
+        if x.size == 0:
+            return 0 * x
+        return 2 * g * x
+
+    (found,) = surveyed(made(lambda x: x * x, (("x",), rule), samples=[(np.zeros((0, 3)),), (np.array([0.5, 2.0]),)]))
+    assert not [mutant for mutant in found.survivors if "0 * x" in mutant.before]
