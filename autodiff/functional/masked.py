@@ -223,8 +223,7 @@ def _reduce(reduction: Callable[..., Array]) -> Callable[..., Array]:
     """Let a reduction be called as a ufunc's method, whose axis is the first unless another is given."""
 
     def reduce(array: Array, axis: Axis = 0, **settings: Any) -> Array:
-        scalar = np.ndim(to_array(array)) == 0 and axis in (0, -1)
-        return reduction(array, axis=None if scalar else axis, **settings)
+        return reduction(array, axis=axis, **settings)
 
     return reduce
 

@@ -92,6 +92,8 @@ def test_initial_value():
     assert np.max(x, initial=3.0).item() == 3.0
     assert grad(lambda t: np.max(t, initial=3.0), [1.0, 2.0]) == [0.0, 0.0]
     assert grad(lambda t: np.max(t, initial=2.0), [1.0, 2.0]) == [0.0, 0.5]  # a tie: half stays with the initial value
+    assert grad(lambda t: np.max(t, initial=2.0, where=[True, False, True]), [2.0, 9.0, 1.0]) == [0.5, 0.0, 0.0]
+    assert np.max(Tensor([5, 7]), initial=6, where=[True, False]).tolist() == 6
     start = leaf(3.0)
     (np.sum(x, initial=start) + np.prod(x, initial=start)).backward()
     assert start.grad == 3.0

@@ -180,7 +180,7 @@ def test_quotients_that_division_rounds_up():
 
 
 def test_parts_of_numbers():
-    x = np.array([-2.75, 0.5, 3.0, inf, -0.0])
+    x = np.array([-2.75, 0.5, 3.0, inf, -inf, -0.0])
     for f in (np.modf, np.frexp):
         for ours, theirs in zip(f(leaf(x)), f(x), strict=True):
             np.testing.assert_array_equal(getattr(ours, "data", ours), theirs)
