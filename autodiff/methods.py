@@ -262,7 +262,7 @@ class ArrayMethods(NumPyProtocols):
         return _numpy(self, np.choose, choices, mode=mode)
 
     def round(self, decimals: int = 0) -> Self:
-        """Values rounded; the gradient is 0."""
+        """Values rounded: constants, without a gradient."""
         return _numpy(self, np.round, decimals)
 
     def dot(self, b: Any) -> Self:

@@ -80,7 +80,7 @@ def convolve(a: Array, v: Array, mode: Mode = "full") -> Array:
     >>> y.tolist(), x.grad
     ([1.5, 2.5], array([0.5, 1. , 0.5]))
     """
-    return _window(convolve_fully(a, v), np.size(a), np.size(v), mode)
+    return _window(convolve_fully(a, v), mode, *sorted((np.size(a), np.size(v))))
 
 
 @twin("correlate")
@@ -110,16 +110,17 @@ def correlate(a: Array, v: Array, mode: Mode = "valid") -> Array:
     >>> F.correlate(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0]))
     array([2., 3.])
     """
-    return _window(convolve_fully(a, np.flip(operand(v))), np.size(a), np.size(v), mode)
+    full = convolve_fully(a, np.flip(operand(v)))
+    if np.size(a) < np.size(v):  # NumPy exchanges the sequences, and reverses the result: the middle is the other one
+        return np.flip(_window(np.flip(full), mode, np.size(a), np.size(v)))
+    return _window(full, mode, np.size(v), np.size(a))
 
 
-def _window(full: Array, n: int, m: int, mode: Mode) -> Array:
+def _window(full: Array, mode: Mode, short: int, long: int) -> Array:
     """Cut the positions of a mode out of all of them."""
     if mode not in ("full", "same", "valid"):
         raise ValueError(f"mode {mode!r} is not one of 'full', 'same', 'valid'")
-    short, long = sorted((n, m))
     if mode == "full":
         return full
-    if mode == "valid":
-        return full[short - 1 : long]
-    return full[(short - 1) // 2 : (short - 1) // 2 + long]
+    start = short - 1 if mode == "valid" else (short - 1) // 2
+    return full[start : start + (long - short + 1 if mode == "valid" else long)]

@@ -90,7 +90,7 @@ def ediff1d(ary: Array, to_end: Array = None, to_begin: Array = None) -> Array:
     array([3., 5., 0.])
     """
     inner = diff(np.ravel(operand(ary)))
-    ends = [None if end is None else np.ravel(operand(end)) for end in (to_begin, to_end)]
+    ends = [None if end is None else np.ravel(operand(end)).astype(inner.dtype) for end in (to_begin, to_end)]
     parts = [part for part in (ends[0], inner, ends[1]) if part is not None]
     return np.concatenate(parts) if len(parts) > 1 else inner
 
@@ -208,4 +208,5 @@ def _slopes(f: Array, spacing: Array, axis: int, edge_order: int) -> Array:
         if edge_order == 2:
             parts = [first - ends[0] * bend[..., :1], last + ends[1] * bend[..., -1:]]
         parts.insert(1, (right * rise[..., :-1] + left * rise[..., 1:]) / (left + right))
-    return np.moveaxis(np.concatenate(parts, axis=-1), -1, axis)
+    slopes = np.moveaxis(np.concatenate(parts, axis=-1), -1, axis)
+    return slopes if slopes.dtype == f.dtype else slopes.astype(f.dtype)

@@ -64,6 +64,14 @@ def _floating(x: Array) -> Array:
     return x if x.dtype.kind == "f" else x.astype(np.float64)
 
 
+def _extreme(sizes: Array, order: float, axis: Axis, keepdims: bool) -> Array:
+    """Largest of some sizes, 0 if there are none; or the smallest, for a negative order."""
+    if order < 0:
+        return np.min(sizes, axis=axis, keepdims=keepdims)
+    reduction = np.sum if 0 in sizes.shape else np.max  # the sum of nothing is 0
+    return reduction(sizes, axis=axis, keepdims=keepdims)
+
+
 @twin("linalg.vector_norm")
 def vector_norm(x: Array, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Array:
     """Lengths of vectors: ``sum(abs(x)**ord)**(1/ord)`` over axes.
@@ -78,7 +86,7 @@ def vector_norm(x: Array, /, *, axis: Axis = None, keepdims: bool = False, ord: 
         Leave the axes in, of length one.
     ord : float
         The order. ``inf`` and ``-inf`` give the largest and the smallest absolute value, 0 the number of elements that
-        are not 0 (a constant, whose gradient is 0).
+        are not 0 (a constant).
 
     Returns
     -------
@@ -109,7 +117,7 @@ def vector_norm(x: Array, /, *, axis: Axis = None, keepdims: bool = False, ord: 
     if order == 2:
         return euclidean_norm(x, axis=axis, keepdims=keepdims)
     if math.isinf(order):
-        return (np.max if order > 0 else np.min)(np.abs(x), axis=axis, keepdims=keepdims)
+        return _extreme(np.abs(x), order, axis, keepdims)
     if order == 0:
         return np.sum(np.abs(np.sign(x)), axis=axis, keepdims=keepdims)
     if order == 1:
@@ -196,5 +204,5 @@ def _matrices(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Arra
         raise ValueError(f"a matrix has no norm of order {ord!r}; ord may be 'fro', 'nuc', 1, 2, inf, -1, -2, -inf")
     inner, outer = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = np.sum(np.abs(_floating(x)), axis=inner, keepdims=True)
-    largest = (np.max if ord > 0 else np.min)(sums, axis=outer, keepdims=True)
+    largest = _extreme(sums, ord, outer, True)
     return largest if keepdims else np.squeeze(largest, axes)

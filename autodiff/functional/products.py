@@ -128,6 +128,8 @@ def tensordot(a: Array, b: Array, axes: Axes = 2) -> Array:
     """
     a, b = operand(a), operand(b)
     if isinstance(axes, (int, np.integer)):
+        if not 0 <= axes <= min(a.ndim, b.ndim):
+            raise ValueError(f"tensordot: axes={axes} is not between 0 and {min(a.ndim, b.ndim)}, the axes there are")
         pairs: list[list[int]] = [list(range(a.ndim - int(axes), a.ndim)), list(range(int(axes)))]
     else:
         pairs = [np.atleast_1d(np.asarray(one, int)).tolist() for one in axes]
