@@ -23,6 +23,8 @@ _MEANINGS: dict[str, tuple[str, ...]] = {
     "the same function without nan, of t[~np.isnan(t)]": ("np.nanmedian", "np.nanpercentile", "np.nanquantile"),
     "np.sort: no tensor is complex": ("np.sort_complex",),
     "np.roll": ("np.fft.fftshift", "np.fft.ifftshift"),
+    "np.isin, its newer name": ("np.in1d",),
+    "np.trapezoid, its newer name": ("np.trapz",),
     "np.linalg.svd, of whose singular values it is the largest divided by the smallest": ("np.linalg.cond",),
     "t.data: dates have no gradient": (
         "np.isnat", "np.is_busday", "np.busday_count", "np.busday_offset", "np.datetime_as_string",
