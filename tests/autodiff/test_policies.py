@@ -77,6 +77,44 @@ def _():
     assert set(x.grad.tolist()) == {float(np.float16(1 / 3000))}
 
 
+@row("`hypot`, `arctan2` at (0, 0); `fabs`, `copysign` at 0")
+def _():
+    for f in (np.hypot, np.arctan2):
+        assert grad(f, 0.0, 0.0) == [0, 0]
+    assert grad(np.fabs, [0.0, -0.0]) == [0, 0]
+    assert grad(lambda x: np.copysign(x, -1.0), [0.0, 2.0]) == [0, -1]
+
+
+@row("`fmax`, `fmin` next to NaN")
+def _():
+    for f in (np.fmax, np.fmin):
+        assert f(Tensor([np.nan]), 2.0).tolist() == [2.0]
+        assert grad(f, [np.nan, 1.0], [2.0, np.nan]) == [[0, 1], [1, 0]]
+
+
+@row("`floor`, `ceil`, `trunc`, `rint`, `round`, `sign`, `floor_divide`")
+def _():
+    x = Tensor([0.5, 2.0], requires_grad=True)
+    for f in (np.floor, np.ceil, np.trunc, np.rint, np.round, np.sign, lambda x: np.floor_divide(x, 2.0)):
+        assert not f(x).requires_grad
+        assert grad(lambda x, f=f: x * f(x), 0.7) == f(0.7)
+
+
+@row("`remainder`, `fmod` where the quotient is an integer")
+def _():
+    assert grad(np.remainder, [6.0, -6.0], [2.0, 2.0]) == [[1, 1], [-3, 3]]
+    assert grad(np.fmod, [6.0, -6.0], [2.0, 2.0]) == [[1, 1], [-3, 3]]
+
+
+@row("`nan_to_num` where it replaces; `where=` where it is false")
+def _():
+    assert grad(np.nan_to_num, [np.nan, np.inf, 1.0]) == [0, 0, 1]
+    x, mask = [-1.0, 4.0], [False, True]
+    assert np.sqrt(Tensor(x), where=mask).tolist() == [0, 2]
+    assert grad(lambda x: np.sqrt(x, where=mask), x) == [0, 0.25]
+    assert grad(lambda x: np.sum(x, where=mask), [np.nan, 0.0]) == [0, 1]
+
+
 @row("`clip` at its bounds")
 def _():
     assert grad(lambda x: np.clip(x, 1, 4), [0.0, 1, 2, 3, 4, 5]) == [0, 1, 1, 1, 1, 0]
@@ -174,6 +212,20 @@ def _():
     assert y.item() == -np.inf
     assert x.grad.tolist() == [0, 0]
     assert grad(F.logsumexp, [-np.inf, 1.0]) == [0, 1]
+
+
+@row("`logaddexp` of infinite numbers")
+def _():
+    inf = np.inf
+    for f in (np.logaddexp, np.logaddexp2):
+        assert grad(f, [-inf, inf, inf, 0.0], [-inf, inf, 0.0, -inf]) == [[0, 0.5, 1, 1], [0, 0.5, 0, 0]]
+
+
+@row("`xlogy` at (0, 0)")
+def _():
+    pytest.importorskip("scipy", reason="SciPy computes xlogy")
+    with np.errstate(divide="ignore"):
+        assert grad(F.xlogy, 0.0, 0.0) == [-np.inf, 0]
 
 
 @row("a fully masked row of `softmax` or attention")
