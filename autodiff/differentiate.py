@@ -23,14 +23,14 @@ class _Lifted:
 
     def __init__(self, node: Node) -> None:
         op = node.op
-        derived = [name for name, value in (node.extra or {}).items() if _has_floats(value)]
+        derived = [name for name, value in (node.extra or {}).items() if not _is_constant(value)]
         if op.decomposed is not None:
             raise RuntimeError(
                 f"{op.name!r} is a fused op, whose rule cannot be differentiated again: compute the function under "
                 f"`with ad.decompose():` to record its primitives"
             )
         if derived or isinstance(node.out, tuple):
-            what = f"saved {derived}, computed from its inputs" if derived else "several outputs"
+            what = f"saved {derived}, which may depend on its inputs" if derived else "several outputs"
             raise RuntimeError(
                 f"{op.name!r} is once-differentiable: its rule uses {what}, whose own derivative is not recorded. Give "
                 f"it a decomposition and compute under `with ad.decompose():`"
@@ -43,13 +43,18 @@ class _Lifted:
         )
 
 
-def _has_floats(value: Any) -> bool:
-    """Whether a saved value holds real or complex numbers, also inside collections."""
-    if isinstance(value, (tuple, list, set)):
-        return any(map(_has_floats, value))
+def _is_constant(value: Any) -> bool:
+    """Whether a saved value surely has no derivative: counts, masks, names and collections of these.
+
+    Anything else, such as a function or an object of another class, may hold what depends on the inputs.
+    """
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return all(map(_is_constant, value))
     if isinstance(value, dict):
-        return any(map(_has_floats, value.values()))
-    return isinstance(value, (float, complex)) or getattr(getattr(value, "dtype", None), "kind", "") in ("f", "c", "O")
+        return all(map(_is_constant, (*value.keys(), *value.values())))
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.dtype.kind in "biu"
+    return value is None or value is Ellipsis or isinstance(value, (int, str, slice, range, np.dtype))
 
 
 def pull(

@@ -32,12 +32,6 @@ class Box:
     """Something to hide values in."""
 
 
-def quadruple(x):
-    box = Box()
-    box.slope = 8 * x
-    return save(4 * x * x, box=box)
-
-
 def cyclic(x):
     box = Box()
     box.out, box.itself = np.tanh(x), box
@@ -102,7 +96,6 @@ SOUND |= {
 FAULTY = {
     "multiply of equal shapes": Sound(multiply_equal, PRODUCT, THREES, {"elementwise": True}),
     "multiply or square": Sound(multiply_or_square, PRODUCT, THREES, {"elementwise": True}),
-    "quadruple in a box": Sound(quadruple, {X: lambda g, box: g * box.slope}, normal((3,))),
     "cycle": Sound(cyclic, {X: lambda g, out, box: g * (1 - out * out)}, normal((2, 3))),
     "remembers": Sound(remembers, {X: lambda g, out: g * (1 - out * out)}, normal((2, 3))),
     "latest": Sound(latest, {X: lambda g, out: g * (1 - out * out)}, normal((2, 3))),
@@ -250,7 +243,6 @@ GRAPH = [
             {X: lambda g, x: 3 * g * x * raw(x)}, slips=True),
     Planted("the other operand taken as a number", "second-order", "multiply", {X: lambda g, y: g * raw(y)},
             slips=True),
-    Planted("slope hidden in an object", "second-order", "quadruple in a box", slips=True),
     Planted("zeros when recorded", "second-order", "square", {X: zeros_when_recorded}),
     Planted("another gradient when recorded", "second-order", "square", {X: other_when_recorded}),
 ]  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -119,8 +121,20 @@ def test_create_graph_records_below_no_grad():
     assert ad.gradients(first, x).item() == 18.0
 
 
-@pytest.mark.parametrize("wrap", [lambda v: (v,), lambda v: {"a": v}, lambda v: [[v]], lambda v: v.astype(complex)])
-def test_derived_values_inside_collections_are_found_too(wrap):
+@dataclass
+class Factor:
+    value: object
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda v: (v,), lambda v: {"a": v}, lambda v: [[v]], lambda v: v.astype(complex), lambda v: {v.item(): 1},
+        Factor, lambda v: lambda g: g * v, lambda v: v.tobytes(), lambda v: np.array([Factor(v)]), memoryview,
+        lambda v: v.view("V8"),
+    ],
+)  # fmt: skip
+def test_derived_values_are_found_whatever_they_are_wrapped_in(wrap):
     def four_squares(x):
         return ad.save(4 * x * x, derived=wrap(8 * x))
 
@@ -129,6 +143,18 @@ def test_derived_values_inside_collections_are_found_too(wrap):
     x = leaf([3.0])
     with pytest.raises(RuntimeError, match="once-differentiable"):
         ad.gradients(op(x), x, create_graph=True)
+
+
+def test_saved_shapes_masks_and_names_leave_an_op_differentiable():
+    def squares_where_positive(x):
+        known = {"shape": x.shape, "index": (slice(1), ..., None), "dtype": x.dtype, "text": "ij", "n": np.int64(2)}
+        return ad.save(np.where(x > 0, x * x, 0.0), positive=x > 0, known=known)
+
+    op = Op(squares_where_positive)
+    op.vjp("x")(lambda g, x, positive, known: g * known["n"] * x * positive)
+    x = leaf([3.0, -1.0])
+    first = ad.gradients(op(x).sum(), x, create_graph=True)
+    np.testing.assert_array_equal(ad.gradients(first.sum(), x).data, [2.0, 0.0])
 
 
 def test_constant_derivatives_are_zero_behind_a_view_too():
