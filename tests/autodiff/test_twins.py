@@ -24,6 +24,7 @@ from autodiff.functional import (
 )  # fmt: skip
 from autodiff.functional._twins import twin
 from autodiff.node import TWINS
+from autodiff.protocols import full_name
 from autodiff.testing import check_grads
 
 A = np.random.default_rng(0).permutation(24).reshape(2, 3, 4) * 0.25 - 2.6
@@ -227,12 +228,18 @@ COMPOSED = {f: made for f, made in TWINS.items() if hasattr(made, "__wrapped__")
 LEFT_OUT = {"out", "order", "subok", "casting", "device", "initial", "where", "mean", "correction", "dtype", "like"}
 
 
-@pytest.mark.parametrize("f", COMPOSED, ids=lambda f: f"{f.__module__}.{f.__name__}")
+def signature(f):
+    """Return a function's signature, or None for one written in C that has none."""
+    try:
+        return None if isinstance(f, np.ufunc) else inspect.signature(f)
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize("f", filter(signature, COMPOSED), ids=full_name)
 def test_signatures_are_numpys(f):
     """Names, order and defaults; settings may be left out, if only at the end or by keyword."""
-    if isinstance(f, np.ufunc):
-        return
-    theirs = inspect.signature(f).parameters
+    theirs = signature(f).parameters
     ours = inspect.signature(COMPOSED[f].__wrapped__).parameters
     assert set(theirs) - set(ours) <= LEFT_OUT | {p.name for p in theirs.values() if p.kind is p.POSITIONAL_ONLY}
     shared = [name for name in theirs if name in ours]
@@ -243,8 +250,8 @@ def test_signatures_are_numpys(f):
 
 
 def test_most_are_public():
-    missing = [f.__name__ for f in COMPOSED if f.__module__ == "numpy" and not hasattr(F, f.__name__)]
-    assert missing == []
+    names = [full_name(f).removeprefix("np.") for f in COMPOSED]
+    assert [name for name in names if "." not in name and not hasattr(F, name)] == []
 
 
 def test_settings_that_are_not_taken():
