@@ -1,9 +1,12 @@
-"""Where examples run, and what they find there."""
+"""Where examples run, and what they find there; what tests and examples register is gone after each."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from autodiff.node import OPS, TWINS
 
 FILE = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -22,3 +25,14 @@ def _examples_write_elsewhere(request: pytest.FixtureRequest) -> None:
         monkeypatch.syspath_prepend(folder)
         for name, code in FILE.findall(request.node.path.read_text(encoding="utf-8")):
             Path(name).write_text(code, encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def _registry_as_it_was() -> Iterator[None]:
+    """Take ops out of the table again: two examples may use one name."""
+    before = [(table, dict(table)) for table in (OPS, TWINS)]
+    yield
+    for table, entries in before:
+        if table != entries:
+            table.clear()
+            table.update(entries)

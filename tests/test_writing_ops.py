@@ -3,10 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from autodiff.__main__ import main
-from autodiff.node import OPS, TWINS
 from autodiff.testing.vjp import CHECKS
 
 PAGE = Path(__file__).parents[1] / "docs" / "writing-ops.md"
@@ -18,15 +15,6 @@ BLOCK = re.compile(
     r"|^```text\n\$ python -m autodiff (?P<command>.+?)\n(?P<output>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-
-
-@pytest.fixture(autouse=True)
-def _registry_as_it_was():
-    ops, twins = dict(OPS), dict(TWINS)
-    yield
-    for table, before in ((OPS, ops), (TWINS, twins)):
-        table.clear()
-        table.update(before)
 
 
 def steady(text):

@@ -168,7 +168,7 @@ def _():
     assert np.allclose(grad(lambda a: np.linalg.eigvalsh(a).sum(), np.eye(3)), np.eye(3))
     assert np.allclose(grad(lambda a: np.linalg.svdvals(a).sum(), np.eye(3)), np.eye(3))
     for vectors in (lambda a: np.linalg.eigh(a).eigenvectors, lambda a: np.linalg.svd(a).U):
-        with pytest.raises(ValueError, match="equal|repeated|gap|differ"):
+        with pytest.raises(ValueError, match=r"equal|repeated|gap|differ"):
             grad(lambda a, vectors=vectors: vectors(a)[0, 1], np.eye(3))
 
 
