@@ -54,6 +54,12 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool 
     ValueError
         When called: if the result is not a scalar, or `argnums` names no argument.
 
+    Notes
+    -----
+    What the function closes over, such as a module's parameters, is a constant for the caller: an array that is
+    returned leads nowhere. For a gradient that is differentiated with respect to them use
+    ``ad.gradients(..., create_graph=True)`` as in the last example, or pass them as arguments.
+
     Examples
     --------
     >>> import numpy as np
@@ -65,6 +71,18 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool 
     array(-1.)
     >>> ad.grad(lambda p: p["w"] * p["b"] ** 2)({"w": 3.0, "b": 2.0})
     {'w': array(4.), 'b': array(12.)}
+
+    A penalty on the slope of a model, to be minimised over its parameters:
+
+    >>> from autodiff import nn
+    >>> model = nn.Linear(2, 1, rng=0)
+    >>> x = ad.Tensor([[1.0, 2.0]], requires_grad=True)
+    >>> with ad.decompose():
+    ...     out = np.sum(model(x))
+    >>> slope = ad.gradients(out, x, create_graph=True)
+    >>> np.sum(slope**2).backward()
+    >>> np.allclose(model.weight.grad, 2 * model.weight.data)
+    True
     """
     evaluate = value_and_grad(f, argnums, has_aux)
 
@@ -97,6 +115,11 @@ def value_and_grad(
     ------
     TypeError, ValueError
         As of `grad`.
+
+    Notes
+    -----
+    What the function closes over, such as a module's parameters, is a constant for the caller, as with `grad`; there
+    stands what to do instead.
 
     Examples
     --------
