@@ -12,6 +12,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,9 +56,10 @@ class AnomalyError(RuntimeError):
 def detect_anomaly() -> Switch:
     """Raise an `AnomalyError` at the first op, forward or backward, that makes a value which is not finite.
 
-    NaN counts where no argument holds NaN, infinity where all arguments are finite: a mask of ``-inf`` that you pass in
-    is yours. In the backward pass a saved array that was written to since the forward is named as well. Use it for both
-    passes, so that errors of the second know the line of the first; it takes several times as long as without.
+    NaN counts where no argument holds NaN, infinity where all arguments are finite (element by element, for ops that
+    work so): a mask of ``-inf`` that you pass in is yours. In the backward pass a saved array that was written to since
+    the forward is named as well. Use it for both passes, so that errors of the second know the line of the first; it
+    takes several times as long as without.
 
     Returns
     -------
@@ -104,18 +106,19 @@ quiet: Callable[..., Any] = np.errstate(all="ignore")
 
 def check_forward(op: Spec, values: Sequence[Any], out: Any) -> None:
     """Refuse an output with a new kind of number: NaN where no argument holds one, infinity where all are finite."""
-    kinds = [_kinds(array) for value in values for array in arrays_in(value)]
+    if _sweeping.get():  # ops that a rule calls: what counts is the contribution that it makes of them
+        return
+    given = [array for value in values for array in arrays_in(value) if array.dtype.kind == "f"]
     for part in arrays_in(out):
-        nan, inf = _kinds(part)
-        if (nan and not any(kind[0] for kind in kinds)) or (inf and not any(map(any, kinds))):
-            where = ~np.isfinite(part)
-            index, value = _first(part, where)
+        new = _new(op, given, part)
+        if new.any():
+            index, value = _first(part, new)
             line, text = _caller()
             lines = [_given(op.argument_name(i), x, part.shape, index) for i, x in enumerate(values) if x is not None]
             lines.append(str(Origin(line, text, [])))
             if op.elementwise:
                 lines.append(
-                    "If np.where discards this element later, its gradient is lost all the same: "
+                    "Should np.where discard this element later, its gradient may still be lost (0 x inf is nan): "
                     "F.safe_where(condition, f, x, otherwise) calls f only where the condition holds"
                 )
             raise AnomalyError(
@@ -123,6 +126,23 @@ def check_forward(op: Spec, values: Sequence[Any], out: Any) -> None:
                 f"out has the shape {part.shape}\n  " + "\n  ".join(lines),
                 op=op.name, phase="forward", index=index, line=line,
             )  # fmt: skip
+
+
+_sweeping: ContextVar[bool] = ContextVar("autodiff_sweeping", default=False)
+
+
+def _new(op: Spec, given: list[NDArray[Any]], part: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mark the elements that are NaN or infinite and cannot have it from an argument, as far as can be told."""
+    marked: NDArray[np.bool_] = np.zeros(part.shape, bool)
+    if part.dtype.kind != "f" or np.isfinite(part).all():
+        return marked
+    nan_given: Any = False
+    bad_given: Any = False
+    for array in given:
+        nan, bad = np.isnan(array), ~np.isfinite(array)
+        nan_given = nan_given | (nan if op.elementwise else nan.any())
+        bad_given = bad_given | (bad if op.elementwise else bad.any())
+    return np.asarray((np.isnan(part) & ~nan_given) | (np.isinf(part) & ~bad_given))
 
 
 def origin_of(node: Node) -> Origin:
@@ -176,7 +196,11 @@ def sweep(
     """Make the backward sweep, watched where the mode is on."""
     if not modes.current().anomaly:
         return backward.sweep(roots, targets, **how)
-    watched: dict[Vertex, Array] = quiet(backward.sweep)(roots, targets, watch=_Watcher(roots), **how)
+    token = _sweeping.set(True)
+    try:
+        watched: dict[Vertex, Array] = quiet(backward.sweep)(roots, targets, watch=_Watcher(roots), **how)
+    finally:
+        _sweeping.reset(token)
     return watched
 
 
@@ -261,13 +285,6 @@ def _check_saved(node: Node) -> None:
 def _plain(value: Array) -> NDArray[Any]:
     """Return the data: where the sweep itself is recorded, contributions are tensors."""
     return np.asarray(getattr(value, "_values", value))
-
-
-def _kinds(array: NDArray[Any]) -> tuple[bool, bool]:
-    """Tell whether an array holds NaN, and infinity."""
-    if array.dtype.kind != "f" or np.isfinite(array).all():
-        return False, False
-    return bool(np.isnan(array).any()), bool(np.isinf(array).any())
 
 
 def _first(array: NDArray[Any], where: NDArray[np.bool_]) -> tuple[tuple[int, ...], float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from .hints import refuse_settings
 from .node import Spec
 from .protocols import NumPyProtocols
 
-__all__ = ["arrange", "bind", "convert"]
+__all__ = ["arrange", "bind", "convert", "own"]
 
 
 def arrange(op: Spec, args: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
@@ -54,6 +55,22 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
     if missing := signature.required - settings.keys():
         raise TypeError(f"{op.name}() needs the setting {', '.join(sorted(missing))}")
     return {**signature.settings, **settings}
+
+
+def own(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy the arrays and lists among settings, so that a rule reads what the forward has read."""
+    return {name: value if type(value) in _UNCHANGING else _copied(value) for name, value in settings.items()}
+
+
+_UNCHANGING = frozenset({int, float, bool, str, type(None)})
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if type(value) in (list, tuple):
+        return type(value)([part if type(part) in _UNCHANGING else _copied(part) for part in value])
+    return value
 
 
 def convert(op: Spec, arg: Any) -> Any:

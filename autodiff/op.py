@@ -215,6 +215,8 @@ def _record(
     if extra is not None or plan.values:
         extra = plan.op.select(plan, extra or {})
     kept = out if plan.keep_out else None
+    if settings is not plan.op.signature.settings:
+        settings = binding.own(settings)
     node = Node(plan, (*parents,), inputs, kept, extra, settings, shape, dtype, mode.scope, root)
     if mode.anomaly:
         node.origin = anomaly.origin_of(node)

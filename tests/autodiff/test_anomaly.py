@@ -251,6 +251,26 @@ def test_gradients_and_second_order_are_watched():
     assert caught.value.line.startswith(__file__)
 
 
+def test_recorded_backward_pass_names_the_op_of_the_forward():
+    def loss(x):
+        root = np.sqrt(x)  # here
+        return np.sum(np.where(x > 0, root, 0.0))
+
+    for transform in (ad.hessian(loss), ad.grad(lambda x: np.sum(ad.grad(loss)(x)))):
+        with pytest.raises(AnomalyError, match=r"0 x inf is nan") as caught, ad.detect_anomaly():
+            transform(np.array([0.0, 4.0]))
+        error = caught.value
+        assert (error.op, error.phase, error.argument, error.index) == ("sqrt", "backward", "x", (0,))
+        assert error.line == marked_line(loss)
+
+
+def test_new_values_are_told_apart_element_by_element():
+    for f, values in ((np.sqrt, (np.nan, -1)), (np.exp, (-np.inf, 1000)), (np.log, (np.inf, 0))):
+        with pytest.raises(AnomalyError) as caught, ad.detect_anomaly():
+            f(leaf(*values))
+        assert caught.value.index == (1,)
+
+
 def test_cotangent_that_is_passed_in():
     with pytest.raises(AnomalyError, match=r"the cotangent passed to backward is nan at g\[1\]"), ad.detect_anomaly():
         (leaf(1, 2) * 2).backward([1.0, np.nan])
@@ -333,6 +353,39 @@ def test_saved_array_that_changed(function):
     error = caught.value
     assert (error.op, error.phase, error.argument) == (op, "saved", name)
     assert error.line == marked_line(function)
+
+
+# --- what settings hold is copied when it is recorded ---
+
+
+def cust():
+    op = Op(lambda x, *, w=None: x * w, elementwise=True)
+    op.vjp("x")(lambda g, w: g * w)
+    return op
+
+
+SETTINGS = {
+    "index": (np.array([0, 1, 0]), lambda x, i: x[i]),
+    "index of two axes": (np.array([0, 1, 0]), lambda x, i: x.reshape(2, 1)[i, i * 0]),
+    "index in a list": ([0, 1, 0], lambda x, i: x[i]),
+    "mask": (np.array([True, False]), lambda x, i: x[i]),
+    "repeats": (np.array([1, 2]), lambda x, i: np.repeat(x, i)),
+    "widths": (np.array([1, 2]), lambda x, i: np.pad(x, i)),
+    "set_at": (np.array([0]), lambda x, i: F.set_at(x, i, 5.0)),
+    "of a user": (np.array([2.0, 3.0]), lambda x, i: cust()(x, w=i)),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_that_change_later_do_not_matter(name):
+    setting, f = SETTINGS[name]
+    want, got = leaf(1, 2), leaf(1, 2)
+    f(want, setting).sum().backward()
+    given = setting.copy()
+    out = f(got, given)
+    given[:] = [not value if name == "mask" else 1 - value for value in given]
+    out.sum().backward()
+    assert got.grad.tolist() == want.grad.tolist()
 
 
 # --- no false alarms ---
