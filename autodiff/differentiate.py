@@ -23,7 +23,7 @@ class _Lifted:
 
     def __init__(self, node: Node) -> None:
         op = node.op
-        derived = [name for name, value in (node.extra or {}).items() if not _is_constant(value)]
+        derived = [name for name in node.plan.values if node.extra and not _is_constant(node.extra[name])]
         if op.decomposed is not None:
             raise RuntimeError(
                 f"{op.name!r} is a fused op, whose rule cannot be differentiated again: compute the function under "
