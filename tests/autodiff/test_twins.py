@@ -32,7 +32,7 @@ A = A + 0.01 * np.sin(A * A)  # distinct, of both signs, none of them 0; sums of
 M, V, W = A[0], A[0, 0], A[1, 1]  # (3, 4), (4,), (4,)
 S = A[0, :3, :3]
 T1, T3, T23 = V[:1], V[:3], A[:, :, 0]
-N = np.where(np.abs(M) < 1.0, np.nan, M)
+LOW = np.abs(M) < 1.0  # in every row and column there are others
 ROWS = [[0, 1], [2, 0]]
 
 CASES = {
@@ -51,6 +51,19 @@ CASES = {
     "diagflat": (lambda x: np.diagflat(x), lambda x: np.diagflat(x[0], -1)),
     "vander": (lambda x: np.vander(x[0]), lambda x: np.vander(x[0], 2), lambda x: np.vander(x[0], 5, increasing=True)),
     "nansum": (lambda x: np.nansum(x), lambda x: np.nansum(x, axis=0), lambda x: np.nansum(x, 1, keepdims=True)),
+    "nan": tuple(
+        lambda x, f=f, given=given: f(np.where(LOW, np.nan, x), **given)
+        for f in (np.nansum, np.nanprod, np.nanmean, np.nanvar, np.nanstd, np.nanmax, np.nanmin)
+        for given in ({}, {"axis": 0}, {"axis": -1, "keepdims": True})
+    ),
+    "nan running": tuple(
+        lambda x, f=f, axis=axis: f(np.where(LOW, np.nan, x), axis)
+        for f in (np.nancumsum, np.nancumprod) for axis in (None, 0, -1)
+    ),
+    "nan settings": (
+        lambda x: np.nanvar(np.where(LOW, np.nan, x), ddof=1), lambda x: np.nanstd(np.where(LOW, np.nan, x), 1, ddof=1),
+        lambda x: np.nanmean(x, dtype=np.float64),
+    ),
     # differences
     "diff": (
         lambda x: np.diff(x), lambda x: np.diff(x, 2, 0), lambda x: np.diff(x, 5), lambda x: np.diff(x, prepend=1.0),
