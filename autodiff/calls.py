@@ -3,13 +3,15 @@
 A transform must answer three questions that ``backward`` need not. *With respect to what?* Every call has variables of
 its own, also where an argument is already recorded: a variable is then a new vertex behind it, so that the derivative
 stops there, and one by an outer transform goes on. *Will the result be differentiated again?* It may be where another
-transform is running its function, or where an argument is a recorded tensor; only then is the backward pass recorded.
-*Does the result leave?* It is an array unless it depends on something outside of the call that is being differentiated.
+transform is running its function, or where an argument is a recorded tensor. Only then is the backward pass recorded,
+and only if what the function returned depends on something outside of the call. *Does the result leave?* It is an array
+unless it depends on something outside of the call that is being differentiated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,8 @@ class Call:
         The leaves of `out`: floating tensors, and arrays or numbers where nothing was recorded.
     recorded : bool
         Whether results may be differentiated again.
+    tied : bool
+        Whether they may, and the outputs depend on something outside of this call, as then the derivatives do.
     """
 
     def __init__(
@@ -59,7 +63,7 @@ class Call:
         *, has_aux: bool = False, twice: bool = False, also: Any = None,
     ) -> None:  # fmt: skip
         self.name = getattr(function, "__qualname__", type(function).__name__)
-        self.recorded = recorded_among((args, kwargs, also))
+        self.recorded = recorded_among((args, kwargs, also)) or (modes.current().record and modes.current().nested)
         self.begin = clock()
         self.single = isinstance(argnums, (int, np.integer))
         self.trees = {i: args[i] for i in _positions(argnums, len(args), self.name)}
@@ -67,16 +71,36 @@ class Call:
         self.variables = [self._variable(*place) for place in places]
         fresh = iter(self.variables)
         inside = {i: rebuild(tree, fresh) for i, tree in self.trees.items()}
-        with modes.transforming(decompose=twice or self.recorded):
+        with modes.transforming(decompose=twice or self.recorded), _in_use(self.variables):
             out = function(*(inside.get(i, arg) for i, arg in enumerate(args)), **kwargs)
         self.end = clock()
         self.aux: Any = None
+        self.tied = False
         if has_aux:
             if not isinstance(out, tuple) or len(out) != 2:
                 raise TypeError(f"with has_aux=True {self.name} must return (out, aux); it returned {_kind(out)}")
             out, self.aux = out
         self.out = out
         self.ends = [_end(self.name + place, leaf) for place, leaf in leaves(out)]
+        self._look_outside()
+
+    def _look_outside(self) -> None:
+        """Decide whether derivatives are recorded: by what lies outside of the call, where someone may ask for it."""
+        if not self.recorded and not (_used and modes.current().record):
+            return
+        ends = self._outside(self.ends)
+        if not self.recorded:  # called in another thread than the transform that is running, perhaps
+            self.recorded = _lead_to(_used, ends | self._outside(leaf for _, leaf in leaves(self.aux)))
+        self.tied = self.recorded and bool(ends)
+
+    def _outside(self, values: Iterable[Any]) -> set[Vertex]:
+        """Find where some values depend on what the call did not make."""
+        tied = _tied([value.node for value in values if _follows(value)], self._is_inside)
+        return {vertex for vertex in tied if not self._is_inside(vertex)}
+
+    def _is_inside(self, vertex: Vertex) -> bool:
+        """Whether the call made a vertex; a leaf with a tensor is the user's."""
+        return vertex.number > self.begin and (type(vertex) is Node or vertex.tensor is None)
 
     def _variable(self, place: str, value: Any) -> Tensor:
         """Make the tensor that stands for an argument in this call."""
@@ -110,8 +134,9 @@ class Call:
     # --- derivatives ---
 
     def pull(self, ends: Sequence[Any], cotangents: Sequence[Any], *, record: bool, retain: bool = True) -> list[Array]:
-        """Pull cotangents of some ends back to the variables; those that are constants give nothing."""
-        pairs = [(end, g) for end, g in zip(ends, cotangents, strict=True) if _follows(end)]
+        """Pull cotangents of some ends back to the variables; those that were there before the call give nothing."""
+        given = zip(ends, cotangents, strict=True)
+        pairs = [(end, g) for end, g in given if _follows(end) and end.node.number > self.begin]
         outputs, arriving = [end for end, _ in pairs], [g for _, g in pairs]
         return pull(outputs, self.variables, arriving, record=record, retain=retain, since=self.begin)
 
@@ -133,11 +158,9 @@ class Call:
 
         What has been made after the clock showed `since` belongs to the call too; by default, all since it began.
         """
-        end, resumed = (self.end, since) if since is not None else (self.begin, self.begin)
 
         def inside(vertex: Vertex) -> bool:
-            ours = self.begin < vertex.number <= end or vertex.number > resumed
-            return ours and (type(vertex) is Node or vertex.tensor is None)  # a leaf with a tensor is the user's
+            return self._is_inside(vertex) and (since is None or not self.end < vertex.number <= since)
 
         tied: set[Vertex] = set()
         if self.recorded or since is not None:
@@ -157,14 +180,23 @@ class Call:
         return trees[0] if self.single else tuple(trees)
 
 
+_used: set[Vertex] = set()
+"""The variables of all transforms that are running their functions, in any thread."""
+
+
+@contextlib.contextmanager
+def _in_use(variables: Sequence[Tensor]) -> Iterator[None]:
+    vertices = {x.node for x in variables if x.node is not None}
+    _used.update(vertices)
+    try:
+        yield
+    finally:
+        _used.difference_update(vertices)
+
+
 def recorded_among(tree: Any) -> bool:
     """Tell whether what is computed from a tree of arguments here may be differentiated by someone else."""
-    mode = modes.current()
-    return mode.record and (mode.nested or any(map(_follows, _values(tree))))
-
-
-def _values(tree: Any) -> Iterator[Any]:
-    return (leaf for _, leaf in leaves(tree))
+    return modes.current().record and any(_follows(leaf) for _, leaf in leaves(tree))
 
 
 def _follows(value: Any) -> bool:
@@ -210,6 +242,21 @@ def _kind(value: Any) -> str:
         return "None"
     dtype = f" of dtype {value.dtype}" if isinstance(value, (Tensor, np.ndarray)) else ""
     return f"a {type(value).__name__}{dtype}"
+
+
+def _lead_to(targets: set[Vertex], vertices: Iterable[Vertex]) -> bool:
+    """Tell whether some vertices depend on a target."""
+    seen = set(vertices)
+    stack = list(seen)
+    while stack:
+        vertex = stack.pop()
+        if vertex in targets:
+            return True
+        if type(vertex) is Node:
+            fresh = {p for p in vertex.parents if p is not None and p.requires_grad} - seen
+            seen |= fresh
+            stack.extend(fresh)
+    return False
 
 
 def _tied(vertices: Sequence[Vertex], inside: Callable[[Vertex], bool]) -> set[Vertex]:

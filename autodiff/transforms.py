@@ -136,7 +136,7 @@ def value_and_grad(
     def evaluated(*args: Any, **kwargs: Any) -> Any:
         call = Call(f, args, kwargs, argnums, has_aux=has_aux)
         end = call.scalar()
-        derivatives = call.pull([end], [None], record=call.recorded, retain=call.recorded)
+        derivatives = call.pull([end], [None], record=call.tied, retain=call.tied)
         value, *gradients = call.close([end, *derivatives])
         return (value, call.close_aux()) if has_aux else value, call.per_argument(gradients)
 
@@ -185,7 +185,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
 
     def vjp_fn(cotangent: Any) -> tuple[Any, ...]:
         since = clock()
-        record = recorded_among(cotangent) or (call.recorded and modes.current().record)
+        record = recorded_among(cotangent) or (call.tied and modes.current().record)
         cotangents = call.given(call.out, cotangent, "the cotangent", call.ends)
         pulled = call.pull(call.ends, cotangents, record=record)
         arguments: tuple[Any, ...] = call.per_argument(call.close(pulled, since))
@@ -400,7 +400,7 @@ def _blocks(call: Call, end: Any) -> list[Any]:
         for index in np.ndindex(shape):
             unit = np.zeros(shape, end.dtype)
             unit[index] = 1
-            rows.append(call.pull([end], [unit], record=call.recorded))
+            rows.append(call.pull([end], [unit], record=call.tied))
     if not rows:
         return [np.zeros(shape + x.shape, x.dtype) for x in call.variables]
     return [np.reshape(stack(parts), shape + x.shape) for x, *parts in zip(call.variables, *rows, strict=True)]
