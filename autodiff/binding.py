@@ -75,10 +75,11 @@ def _copied(value: Any) -> Any:
 
 def convert(op: Spec, arg: Any) -> Any:
     """Make an array of an argument that is neither a tensor nor an array yet."""
-    array = arg if isinstance(arg, (np.ndarray, np.generic)) else np.asarray(arg)
+    if isinstance(arg, np.matrix):
+        raise TypeError(f"{op.name}() takes arrays; a matrix multiplies by rules of its own: pass np.asarray(m)")
+    if isinstance(arg, np.ma.MaskedArray):
+        raise TypeError(f"{op.name}() takes arrays without a mask: pass m.filled(value), and select with np.where")
+    array = arg if isinstance(arg, np.generic) else np.asarray(arg)
     if array.dtype.kind not in "fiub":
-        raise TypeError(
-            f"{op.name}() works on real numbers; got a {type(arg).__name__} of dtype {array.dtype}"
-            + ("; join tensors with F.stack first" if array.dtype.kind == "O" else "")
-        )
+        raise TypeError(f"{op.name}() works on real numbers; got a {type(arg).__name__} of dtype {array.dtype}")
     return array

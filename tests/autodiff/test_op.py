@@ -340,3 +340,27 @@ def test_a_list_of_arrays_may_be_followed_by_settings():
     for surplus in (lambda: stack([x, x], 0, 1), lambda: stack([x, x], 0, axis=1)):
         with pytest.raises(TypeError, match="a list of arrays, then, once, axis"):
             surplus()
+
+
+def test_arrays_that_compute_by_other_rules_are_refused(tmp_path):
+    x = leaf([[1.0, 2.0], [3.0, 4.0]])
+    with pytest.warns(PendingDeprecationWarning):
+        matrix = np.matrix([[1.0, 2.0], [0.0, 3.0]])
+    masked = np.ma.masked_array([[1.0, 2.0], [3.0, 4.0]], mask=[[0, 1], [0, 0]])
+    for other, word in ((matrix, "np.asarray"), (masked, "filled")):
+        for call in (lambda o: x * o, lambda o: np.multiply(x, o), lambda o: x @ o, lambda o: np.stack([x, o])):
+            with pytest.raises(TypeError, match=word):
+                call(other)
+    mapped = np.memmap(tmp_path / "m", float, "w+", shape=(2, 2))
+    mapped[...] = 2.0
+    y = x * mapped
+    y.backward(np.ones((2, 2)))
+    assert type(y.data) is np.ndarray
+    assert x.grad.tolist() == [[2, 2], [2, 2]]
+
+
+def test_what_is_no_number_is_named_plainly():
+    with pytest.raises(TypeError, match=r"multiply\(\) works on real numbers; got a dict of dtype object$"):
+        leaf(1.0) * {}
+    with pytest.raises(TypeError, match=r"F\.stack joins tensors"):
+        np.add(leaf(1.0), [leaf([1.0]), None])
