@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ def det(a: Array) -> Array:
     Returns
     -------
     array of shape (...)
+        The gradient is NaN for matrices with elements that are not finite.
 
     Raises
     ------
@@ -80,7 +81,8 @@ def cofactors(a: Array) -> Array:
     # Cofactors of a product are the product of cofactors. Those of orthogonal matrices are +-U, those of a diagonal one
     # the products of the other elements: with A = U S V^T, C = det(U) det(V) U diag(prod of the other s_j) V^T.
     u, s, v, sign = _signed_svd(a)
-    return (u * (sign[..., None] * _products_of_others(s))[..., None, :]) @ v
+    products, excess = _in_range(*_products_of_others(s), axes=-1)
+    return np.ldexp((u * (sign[..., None] * products)[..., None, :]) @ v, excess[..., None])
 
 
 @cofactors.vjp("a")
@@ -89,7 +91,13 @@ def _(g: Array, a: Array) -> Array:
     return cofactor_change(a, g)
 
 
-@op(samples=lambda rng: [(regular(rng, *shape), rng.normal(size=shape)) for shape in SHAPES if shape != (1, 1)])
+@op(
+    samples=lambda rng: [
+        *((regular(rng, *shape), rng.normal(size=shape)) for shape in SHAPES if shape != (1, 1)),
+        (regular(rng, 3, 3), np.diag([2.0, 0.0, 0.0])),  # only the matrix must be regular
+        (1e-6 * regular(rng, 3, 3), rng.normal(size=(3, 3))),
+    ]
+)
 def cofactor_change(a: Array, direction: Array) -> Array:
     """Derivative of the cofactors along a direction, at matrices of any rank: the second derivative of `det`."""
     # In the bases of the singular vectors, where H stands for the direction and m_ij for the product of all singular
@@ -97,11 +105,12 @@ def cofactor_change(a: Array, direction: Array) -> Array:
     #   sum_{i<j} m_ij (h_ii h_jj - h_ij h_ji),
     # so the gradient by h_ii has the change sum_j m_ij h_jj, and that by h_ij the change -m_ij h_ji.
     u, s, v, sign = _signed_svd(a)
-    m = sign[..., None, None] * _products_of_all_but_two(s)
+    m, excess = _in_range(*_products_of_all_but_two(s), axes=(-2, -1))
+    m = sign[..., None, None] * m
     h = np.swapaxes(u, -1, -2) @ direction @ np.swapaxes(v, -1, -2)
     diagonal = np.einsum("...ij,...jj->...i", m, h)
     inner = diagonal[..., None] * np.eye(s.shape[-1], dtype=s.dtype) - m * np.swapaxes(h, -1, -2)
-    return u @ inner @ v
+    return np.ldexp(u @ inner @ v, excess)
 
 
 @cofactor_change.vjp("direction")
@@ -117,7 +126,7 @@ def _(g: Array, a: Array, direction: Array) -> Array:
     #   f = <G, change> = det(A) (<W, H> <W, G> - <W H^T W, G>)
     # every W is to be varied. From <W, H> that gives -W H^T W, from <W H^T W, G> minus W H^T W G^T W and its mirror.
     # Near singular matrices the terms cancel: they lose the square of the condition number.
-    s = np.linalg.svd(to_array(a), compute_uv=False)
+    _, s, _, _ = _signed_svd(to_array(a))
     if np.any(s[..., -1:] <= np.finfo(s.dtype).eps ** (1 / 3) * s[..., :1]):
         raise np.linalg.LinAlgError(
             "det: its third derivatives are not supported where a matrix is singular, or nearly so; only the first two"
@@ -135,34 +144,63 @@ def _inner(x: Array, y: Array) -> Array:
 
 
 def _signed_svd(a: Array) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return U, s, V^T and det(U) det(V), which is 1 or -1."""
+    """Return U, s, V^T and det(U) det(V), which is 1 or -1; NaN for matrices with elements that are not finite."""
+    finite = np.all(np.isfinite(a), axis=(-2, -1))
+    if not np.all(finite):  # of them no singular values exist, and the iteration for them may not end
+        a = np.where(finite[..., None, None], a, np.eye(a.shape[-1], dtype=a.dtype))
     with named("det"):
         u, s, v = np.linalg.svd(a)
-        return u, s, v, np.sign(np.linalg.det(u) * np.linalg.det(v))
+        return u, s, v, np.where(finite, np.sign(np.linalg.det(u) * np.linalg.det(v)), s.dtype.type(np.nan))
 
 
-def _products_before(s: NDArray[Any]) -> NDArray[Any]:
+Scaled: TypeAlias = tuple[NDArray[Any], NDArray[np.intc]]
+"""Numbers x 2**e that may exceed the range of their dtype: x, of a size from 1/2 to 1 or zero, and e."""
+
+
+def _times(x: Scaled, y: Scaled) -> Scaled:
+    mantissas, exponents = np.frexp(x[0] * y[0])
+    return mantissas, exponents + x[1] + y[1]
+
+
+def _in_range(products: NDArray[Any], exponents: NDArray[np.intc], axes: Any) -> Scaled:
+    """Return numbers in range, and the power of two that they lack: infinite ones must not meet the zeros of U or V."""
+    most = np.max(exponents, axis=axes, keepdims=True, initial=0)
+    excess: NDArray[np.intc] = np.maximum(most - np.finfo(products.dtype).maxexp, 0)
+    return np.ldexp(products, exponents - excess), excess
+
+
+def _products_before(s: NDArray[Any]) -> Scaled:
     """For each number along the last axis the product of all that stand before it."""
-    one = np.ones((*s.shape[:-1], 1), s.dtype)
-    products: NDArray[Any] = np.cumprod(np.concatenate([one, s], axis=-1), axis=-1)
-    return products[..., :-1]
+    # A product may be in range where those on the way to it are not: no factor is lost if its exponent is counted.
+    mantissas, exponents = np.frexp(s)
+    products, powers = np.empty_like(mantissas), np.empty_like(exponents)
+    product: Scaled = np.frexp(np.ones(s.shape[:-1], s.dtype))
+    for i in range(s.shape[-1]):
+        products[..., i], powers[..., i] = product
+        product = _times(product, (mantissas[..., i], exponents[..., i]))
+    return products, powers
 
 
-def _products_of_others(s: NDArray[Any]) -> NDArray[Any]:
+def _products_behind(s: NDArray[Any]) -> Scaled:
+    """Likewise the product of all that stand behind it."""
+    products, powers = _products_before(s[..., ::-1])
+    return products[..., ::-1], powers[..., ::-1]
+
+
+def _products_of_others(s: NDArray[Any]) -> Scaled:
     """Products of all numbers along the last axis but one."""
-    products: NDArray[Any] = _products_before(s) * _products_before(s[..., ::-1])[..., ::-1]
-    return products
+    return _times(_products_before(s), _products_behind(s))
 
 
-def _products_of_all_but_two(s: NDArray[Any]) -> NDArray[Any]:
+def _products_of_all_but_two(s: NDArray[Any]) -> Scaled:
     """Products of all numbers along the last axis but i and j; zero for i = j."""
     # for i < j: those before i, times those between the two, times those behind j
     behind_i = np.tri(s.shape[-1], k=-1, dtype=bool).T
     between = _products_before(np.where(behind_i, s[..., None, :], s.dtype.type(1)))
-    before, behind = _products_before(s), _products_before(s[..., ::-1])[..., ::-1]
-    products = np.where(behind_i, before[..., :, None] * between * behind[..., None, :], s.dtype.type(0))
-    symmetric: NDArray[Any] = products + np.swapaxes(products, -1, -2)
-    return symmetric
+    (before, p), (behind, q) = _products_before(s), _products_behind(s)
+    outer = _times((before[..., :, None], p[..., :, None]), (behind[..., None, :], q[..., None, :]))
+    products, exponents = (np.where(behind_i, part, part.dtype.type(0)) for part in _times(outer, between))
+    return products + np.swapaxes(products, -1, -2), exponents + np.swapaxes(exponents, -1, -2)
 
 
 # --- its logarithm ---
@@ -180,10 +218,15 @@ def logabsdet(a: Array) -> Array:
 
 
 @logabsdet.vjp("a")
-def _(g: Array, a: Array) -> Array:
-    # d log|det A| = <C, dA>/det A, and the cofactors are C = det(A) A^-T.
+def _(g: Array, a: Array, out: Array) -> Array:
+    # d log|det A| = <C, dA>/det A, and the cofactors are C = det(A) A^-T. A singular matrix is refused only if its
+    # logarithm is used, so that np.where and masks can leave it out.
+    unused = np.expand_dims((to_array(out) == -np.inf) & (to_array(g) == 0), (-2, -1))
+    if np.any(unused):
+        a = np.where(unused, np.eye(a.shape[-1], dtype=a.dtype), a)
     with named("slogdet: log|det| is minus infinity, and has no gradient"):
-        return np.expand_dims(g, (-2, -1)) * transposed(inv(a))
+        da = np.expand_dims(g, (-2, -1)) * transposed(inv(a))
+    return np.where(unused, 0.0, da) if np.any(unused) else da
 
 
 @op(samples=lambda rng: [(regular(rng, *shape),) for shape in SHAPES])
@@ -214,12 +257,12 @@ def slogdet(a: Array) -> Any:
     sign : array of shape (...)
         -1, 0 or 1. It is constant wherever it is differentiable, so no gradient flows through it.
     logabsdet : array of shape (...)
-        Minus infinity for singular matrices, where its gradient raises.
+        Minus infinity for singular matrices, where a gradient of it that is not zero raises.
 
     Raises
     ------
     numpy.linalg.LinAlgError
-        If the matrices are not square; in the backward pass, if one is singular.
+        If the matrices are not square; in the backward pass, if one is singular whose logarithm is used.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from .solving import solve_columns
 
 __all__ = ["eigh", "eigvalsh", "qr", "svd", "svdvals"]
 
-SHAPES = ((3, 3), (2, 2), (1, 1), (2, 2, 2), (0, 0), (0, 2, 2))
+SHAPES = ((3, 3), (2, 2), (1, 1), (2, 2, 2), (3, 2, 2, 2), (0, 0), (0, 2, 2))
 
 
 # --- eigenvalues ---
@@ -173,12 +173,17 @@ def _(g: Array, out: Array, rows: int, columns: int) -> Array:
             "svd: a gradient reaches the singular vectors of a singular value that is zero, where they have no "
             "derivative; use the singular values alone, or perturb the matrix"
         )
-    row, column = np.expand_dims(s, -2), np.expand_dims(s, -1)
-    gaps = _inverse_gaps("svd", "singular ", s, s * s, used)
+    # s_j^2 - s_i^2 = (s_j - s_i)(s_j + s_i), which is as exact as the gap; F S is 1/c of that of S/c, which is in range
+    c = np.expand_dims(np.max(to_array(s), axis=-1, keepdims=True, initial=0.0), -1)
+    c = np.where(c == 0, s.dtype.type(1), c)
+    scaled = s / c[..., 0]
+    row, column = np.expand_dims(scaled, -2), np.expand_dims(scaled, -1)
+    both = row + column
+    gaps = _inverse_gaps("svd", "singular ", s, scaled, used) / np.where(to_array(both) == 0, 1.0, both)
     ku, kv = transposed(u) @ gu, transposed(v) @ gv
-    inner = inner + gaps * (ku - transposed(ku)) * row + column * (gaps * (kv - transposed(kv)))
+    inner = inner + (gaps * (ku - transposed(ku)) * row + column * (gaps * (kv - transposed(kv)))) / c
     da = u @ inner @ transposed(v)
-    row = np.where(np.expand_dims(zero, -2), 1.0, row)
+    row = np.expand_dims(np.where(zero, 1.0, s), -2)
     if m > k:
         da = da + ((gu - u @ ku) / row) @ transposed(v)
     if n > k:

@@ -190,3 +190,52 @@ def test_what_multi_dot_refuses():
         np.linalg.multi_dot([x, x[0], x])
     with pytest.raises(ValueError, match="mismatch"):
         np.linalg.multi_dot([x, np.ones((3, 2))])
+
+
+# --- at the ends of the range ---
+
+
+@pytest.mark.parametrize(
+    ("diagonal", "wanted"),
+    [
+        ([1e200, 1e-200, 1e200, 1e-200], [1e-200, 1e200, 1e-200, 1e200]),
+        ([1e160, 1e160, 1e-160], [1.0, 1.0, np.inf]),
+        ([1e-160, 1e-160, 1e160], [1.0, 1.0, 1e-320]),
+        (np.ones(40), np.ones(40)),
+    ],
+)
+def test_cofactors_are_in_range_where_products_on_the_way_are_not(diagonal, wanted):
+    a = Tensor(np.diag(diagonal), requires_grad=True)
+    with np.errstate(over="ignore"):
+        g = ad.gradients(np.linalg.det(a), a)
+    assert not np.any(np.isnan(g))
+    np.testing.assert_allclose(np.diag(g), wanted, rtol=1e-9, atol=1e-322)
+
+
+def test_the_second_derivative_of_det_is_in_range_too():
+    a = Tensor(np.diag([1e200, 1e-200, 1e200, 1e-200]), requires_grad=True)
+    (first,) = ad.gradients(np.linalg.det(a), [a], create_graph=True)
+    second = ad.gradients(first[0, 0], a)
+    np.testing.assert_allclose(np.diag(second), [0, 1, 0, 1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_a_matrix_that_is_not_finite_has_no_determinant_and_spoils_no_other(wrong):
+    data = np.stack([np.diag([1.0, 2.0, 3.0])] * 2)
+    data[1, 0, 1] = wrong
+    a = Tensor(data, requires_grad=True)
+    with np.errstate(invalid="ignore"):
+        g = ad.gradients(np.linalg.det(a), a, np.ones(2))
+    np.testing.assert_allclose(g[0], np.diag([6.0, 3.0, 2.0]), rtol=1e-12)
+    assert np.all(np.isnan(g[1]))
+
+
+def test_slogdet_leaves_out_singular_matrices_that_are_not_used():
+    a = Tensor(np.stack([np.diag([2.0, 4.0]), np.zeros((2, 2))]), requires_grad=True)
+    logs = np.linalg.slogdet(a).logabsdet
+    assert ad.gradients(logs, a, [1.0, 0.0]).tolist() == [[[0.5, 0], [0, 0.25]], [[0, 0], [0, 0]]]
+    kept = np.where(np.isfinite(logs), logs, 0.0)
+    (g,) = ad.gradients(kept.sum(), [a], create_graph=True)
+    assert ad.gradients(g[0, 0, 0], a).tolist() == [[[-0.25, 0], [0, 0]], [[0, 0], [0, 0]]]
+    with pytest.raises(np.linalg.LinAlgError, match="slogdet"):
+        ad.gradients(np.linalg.slogdet(a).logabsdet, a, [0.0, 1.0])

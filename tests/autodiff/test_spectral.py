@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import autodiff as ad
 from autodiff import Tensor
+from autodiff.functional._matrices import with_gaps
 from autodiff.testing import check_grads
 
 
@@ -240,3 +241,20 @@ def test_single_precision_stays(f):
     first = ad.gradients(y.sum(), x, create_graph=True)
     second = ad.gradients(first.sum(), x)
     assert {y.dtype, first.dtype, second.dtype} == {np.dtype(np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale"), [("f4", 1e20), ("f4", 1e-24), ("f8", 1e170), ("f8", 1e-170), ("f8", 1e-300), ("f8", 1.0)]
+)
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4)])
+def test_gradients_of_singular_vectors_at_all_scales(dtype, scale, shape):
+    data = with_gaps(np.random.default_rng(0), *shape)
+    weights = np.random.default_rng(1).normal(size=(shape[0], min(shape)))
+
+    def slope(scale, dtype):
+        x = Tensor((data * scale).astype(dtype), requires_grad=True)
+        u, _, vh = np.linalg.svd(x, full_matrices=False)
+        y = np.sum(u**2 * weights.astype(dtype)) + np.sum(vh[0] ** 2 * np.arange(shape[1], dtype=dtype))
+        return ad.gradients(y, x).astype(float) * scale
+
+    np.testing.assert_allclose(slope(scale, dtype), slope(1.0, "f8"), rtol=1e-3 if dtype == "f4" else 1e-10, atol=1e-5)
