@@ -12,13 +12,16 @@ import contextlib
 import contextvars
 import functools
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from operator import attrgetter
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import modes
+from .anomaly import arrays_in
 from .functional.dropout import Draws
 from .node import Node, Plan, Spec, Vertex, clock
 from .op import PICK
@@ -50,16 +53,16 @@ def recompute(f: Callable[P, R]) -> Callable[P, R]:
     Raises
     ------
     RuntimeError
-        In the backward pass: if a parameter or other leaf was written to since, or if `f` gives other results than the
-        first time.
+        In the backward pass: if a parameter or other leaf was written to or frozen since, or if `f` computes with other
+        numbers than the first time, also where its results are the same.
 
     Notes
     -----
-    Dropout draws the same masks again, whatever they come from; other random numbers must come from a seed that is
-    fixed inside `f`. The second run sees the modes and other context variables of the first. Where a gradient is itself
-    differentiated, fused ops are recorded as their decompositions. A tensor that was made inside and carried out in
-    another way than by returning it (an attribute) keeps its own graph, so it saves no memory, and gradients of the
-    results with respect to it are zero.
+    Dropout in the thread that calls `f` draws the same masks again, whatever they come from; other random numbers must
+    come from a seed that is fixed inside `f`. The second run sees the modes and other context variables of the first.
+    Where a gradient is itself differentiated, fused ops are recorded as their decompositions. A tensor that was made
+    inside and carried out in another way than by returning it (an attribute) keeps its own graph, so it saves no
+    memory, and gradients of the results with respect to it are zero.
 
     Examples
     --------
@@ -96,8 +99,11 @@ def recompute(f: Callable[P, R]) -> Callable[P, R]:
         if not places:
             return out
         results = [values[i] for i in places.values()]
-        replay = _Replay(functools.partial(f, *args, **kwargs), context, draws, list(places.values()), results)
-        made = dict(zip(places, _outputs(replay, results, _ends(list(places), begin)), strict=True))
+        nodes, ends = _behind(list(places), begin)
+        seals = [*map(_seal, results), _trace(nodes, begin)]
+        replay = _Replay(functools.partial(f, *args, **kwargs), context, draws, list(places.values()), seals, begin)
+        del nodes
+        made = dict(zip(places, _outputs(replay, results, ends), strict=True))
         kept = [made.get(value.node, value) if _follows(value) else value for value in values]
         whole: R = rebuild(out, iter(kept))
         return whole
@@ -106,33 +112,49 @@ def recompute(f: Callable[P, R]) -> Callable[P, R]:
 
 
 class _Replay:
-    """What is kept of a call: how to make it again, and by what to recognise its results."""
+    """What is kept of a call: how to make it again, and by what to recognise what it computed."""
 
-    __slots__ = ("call", "context", "decomposed", "draws", "name", "places", "seals")
+    __slots__ = ("begin", "call", "context", "decomposed", "draws", "name", "places", "seals")
 
     def __init__(
         self, call: functools.partial[Any], context: contextvars.Context, draws: Draws, places: list[int],
-        results: list[Tensor],
+        seals: list[Any], begin: int,
     ) -> None:  # fmt: skip
         self.call, self.context, self.draws, self.places = call, context, draws, places
+        self.seals, self.begin = seals, begin
         self.name = getattr(call.func, "__qualname__", type(call.func).__name__)
         self.decomposed = modes.current().decompose
-        self.seals = list(map(_seal, results))
 
     def __call__(self, node: Node, recorded: bool) -> list[Vertex]:
         """Make the call again; return the vertices of its results, whose graph ends at the parents of the node."""
+        if not recorded or self.decomposed:
+            return self._compared(node)
+        self._compared(node)  # decompositions round differently, so compare what they stand for
         begin = clock()
-        if recorded and not self.decomposed:  # decompositions round differently, so compare what they stand for
-            self._compare(self._again(modes.no_grad()))
-            results = self._again(modes.decompose())
-        else:
-            results = self._again(contextlib.nullcontext())
-            self._compare(results)
+        vertices = self._vertices(self._again(modes.decompose()))
+        if not _older(_behind(vertices, begin)[1], begin) <= set(node.parents):
+            raise self._differs("uses other tensors")
+        return vertices
+
+    def _compared(self, node: Node) -> list[Vertex]:
+        """Make the call as it was made first; return the vertices of its results if everything is as it was."""
+        begin = clock()
+        results = self._again(contextlib.nullcontext())
+        vertices = self._vertices(results)
+        nodes, ends = _behind(vertices, begin)
+        if _older(ends, begin) != _older(node.parents, self.begin):
+            raise self._differs("uses other tensors")
+        seals = list(map(_seal, results))
+        if seals != self.seals[:-1]:
+            raise self._differs("gives other results")
+        if _trace(nodes, begin) != self.seals[-1]:
+            raise self._differs("computes with other numbers")
+        return vertices
+
+    def _vertices(self, results: list[Any]) -> list[Vertex]:
         vertices = [result.node for result in results if _follows(result)]
-        known = set(node.parents)
-        for vertex in _ends(vertices, begin):
-            if vertex.requires_grad and vertex.number <= begin and vertex not in known:
-                raise self._differs("uses other tensors")
+        if len(vertices) != len(self.places):
+            raise self._differs("gives results that depend on other tensors")
         return vertices
 
     def _again(self, mode: AbstractContextManager[Any]) -> list[Any]:
@@ -149,15 +171,11 @@ class _Replay:
         with mode, self.draws.repeated():
             return self.call()
 
-    def _compare(self, results: list[Any]) -> None:
-        if [_seal(result) for result in results] != self.seals:
-            raise self._differs("gives other results")
-
     def _differs(self, how: str) -> RuntimeError:
         return RuntimeError(
             f"recomputed for the backward pass, {self.name!r} {how} than the first time, so its gradients would be "
-            f"wrong. Inside, draw random numbers from a fixed seed or by F.dropout, and change nothing that it reads "
-            f"before backward has run"
+            f"wrong. Inside, draw random numbers from a fixed seed, or by F.dropout in the thread that calls it, and "
+            f"change nothing that it reads before backward has run"
         )
 
 
@@ -172,24 +190,52 @@ def _seal(result: Any) -> tuple[Any, ...]:
     return values.shape, values.dtype, zlib.crc32(np.ascontiguousarray(values).data)
 
 
-def _ends(vertices: Sequence[Vertex], begin: int) -> list[Vertex]:
-    """Find where the graph behind some vertices ends, going back to a point of time: older nodes, and leaves.
+def _behind(vertices: Sequence[Vertex], begin: int) -> tuple[list[Node], list[Vertex]]:
+    """Collect the graph behind some vertices, back to a point of time; and where it ends: older nodes, and leaves.
 
-    Constants are among them, for the sweep to notice when their data have changed.
+    Constants are among the ends, for the sweep to notice when their data have changed.
     """
     seen = set(vertices)
     stack = list(vertices)
+    nodes: list[Node] = []
     ends: list[Vertex] = []
     while stack:
         vertex = stack.pop()
         if type(vertex) is not Node or vertex.number <= begin:
             ends.append(vertex)
             continue
+        nodes.append(vertex)
         for parent in vertex.parents:
             if parent is not None and parent not in seen:
                 seen.add(parent)
                 stack.append(parent)
-    return ends
+    return nodes, ends
+
+
+def _older(ends: Iterable[Vertex | None], begin: int) -> set[Vertex | None]:
+    """Choose the ends that lead on to something differentiable that was there at a point of time."""
+    return {vertex for vertex in ends if vertex is not None and vertex.requires_grad and vertex.number <= begin}
+
+
+def _trace(nodes: list[Node], begin: int) -> int:
+    """Make a checksum of the ops that were called and of what they saved, except what was there before.
+
+    Results alone do not tell: of ``x + b * noise`` with b = 0, they are the same whatever the noise, and the gradient
+    of b is not.
+    """
+    checksum = 0
+    known: dict[int, NDArray[Any]] = {}  # one array may be saved many times; kept, so that no other gets its id
+    for node in sorted(nodes, key=attrgetter("number")):
+        checksum = zlib.crc32(f"{node.op.name} {node.shape}".encode(), checksum)
+        if node.plan.op is _SPEC and node.extra is not None:
+            checksum = zlib.crc32(repr(node.extra["replay"].seals).encode(), checksum)
+        pairs = zip(node.inputs or (), node.parents, strict=False)  # no inputs where none are kept
+        fresh = [value for value, parent in pairs if parent is None or parent.number > begin]
+        for array in arrays_in([fresh, node.out, node.extra or {}, dict(node.settings)]):
+            if id(array) not in known and not array.dtype.hasobject:
+                known[id(array)] = array
+                checksum = zlib.crc32(array.ravel(order="K").view(np.uint8).data, checksum)
+    return checksum
 
 
 def call_again(*tensors: Any) -> Any:

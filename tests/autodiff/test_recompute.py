@@ -7,6 +7,7 @@ import gc
 import itertools
 import tracemalloc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 import autodiff as ad
 import autodiff.functional as F
 from autodiff import Tensor, nn
+from autodiff.op import Op
 
 
 def leaf(data, dtype=np.float32):
@@ -403,6 +405,100 @@ def test_other_results_than_the_first_time():
     y = ad.recompute(lambda x: x * leaves[next(counter)])(x)
     with pytest.raises(RuntimeError, match="uses other tensors"):
         np.sum(y).backward()
+
+
+def noise_as_it_is(x, b, noise):
+    return x + b * noise
+
+
+def noise_in_an_intermediate_result(x, b, noise):
+    return x + b * (x + noise)
+
+
+def noise_in_a_constant(x, b, noise):
+    return x + b * np.exp(Tensor(noise))
+
+
+def other_rows(x, b, noise):
+    return np.sum(x[np.argsort(noise)]) * 0.0 + x + b
+
+
+def fused_with_noise(x, b, noise):
+    return x + b * F.softmax(x + noise)
+
+
+def a_part_within_with_noise(x, b, noise):
+    return x + b * ad.recompute(lambda x: x * noise)(x)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        noise_as_it_is, noise_in_an_intermediate_result, noise_in_a_constant, other_rows, fused_with_noise,
+        a_part_within_with_noise,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_other_numbers_that_do_not_show_in_the_results(f, create_graph):
+    x, b = leaf(np.zeros(5)), leaf(0.0)
+    fixed = ad.recompute(lambda x: f(x, b, np.random.default_rng(0).normal(size=5).astype(np.float32)))(x)
+    ad.gradients(np.sum(fixed), b, create_graph=create_graph)
+    rng = np.random.default_rng(0)
+    y = ad.recompute(lambda x: f(x, b, rng.normal(size=5).astype(np.float32)))(x)
+    assert y.tolist() == x.tolist()
+    with pytest.raises(RuntimeError, match=r"computes with other numbers than the first time.*fixed seed"):
+        ad.gradients(np.sum(y), b, create_graph=create_graph)
+
+
+def test_values_of_any_kind_may_be_saved():
+    def doubled(x):
+        kinds = [np.zeros((0, 3)), np.array("2020", "M8[D]"), np.array([object()]), np.eye(3)[:, ::2], 2**80, "a"]
+        return ad.save(2 * x, kinds=kinds)
+
+    op = Op(doubled)
+    op.vjp("x")(lambda g, kinds: 2 * g)
+    x = leaf([[1.0]])
+    ad.recompute(lambda x: op(op(x)))(x).backward()
+    assert x.grad == 4.0
+
+
+def test_parameters_that_are_frozen_before_backward_or_no_longer():
+    x, first, second = leaf(2.0), leaf(3.0), leaf(5.0)
+    with_others, alone = ad.recompute(lambda: x * first)(), ad.recompute(lambda: first * 2.0)()
+    first.requires_grad = False
+    with pytest.raises(RuntimeError, match=r"uses other tensors than the first time.*before backward has run"):
+        with_others.backward()
+    with pytest.raises(RuntimeError, match=r"depend on other tensors than the first time.*before backward has run"):
+        alone.backward()
+    second.requires_grad = False
+    y = ad.recompute(lambda: x * second)()
+    second.requires_grad = True
+    with pytest.raises(RuntimeError, match=r"uses other tensors than the first time.*before backward has run"):
+        y.backward()
+
+
+def test_dropout_in_another_thread_is_not_replayed_and_says_so():
+    def f(x):
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(lambda: F.dropout(x, p=0.5)).result()
+
+    y = ad.recompute(f)(leaf(np.ones(100)))
+    with pytest.raises(RuntimeError, match=r"F\.dropout in the thread that calls it"):
+        np.sum(y).backward()
+
+
+@pytest.mark.parametrize("decompose", [False, True])
+def test_a_derivative_inside_is_differentiated_again(decompose):
+    def f(x):
+        return ad.gradients(np.sum(x**3), x, create_graph=True) * x
+
+    x = leaf([2.0, 3.0], np.float64)
+    with ad.decompose() if decompose else contextlib.nullcontext():
+        y = np.sum(ad.recompute(f)(x))
+    first = ad.gradients(y, x, create_graph=True)  # of 3 x^3
+    second = ad.gradients(np.sum(first), x, create_graph=True)
+    np.testing.assert_array_equal(first.data, 9 * x.data**2)
+    np.testing.assert_array_equal(second.data, 18 * x.data)
 
 
 def test_errors_inside():
