@@ -262,7 +262,7 @@ class ArrayMethods(NumPyProtocols):
         return _numpy(self, np.choose, choices, mode=mode)
 
     def round(self, decimals: int = 0) -> Self:
-        """Values rounded: constants, without a gradient."""
+        """Values rounded; their gradient is 0."""
         return _numpy(self, np.round, decimals)
 
     def dot(self, b: Any) -> Self:

@@ -30,7 +30,7 @@ from .node import OPS, TWINS, Leaf, Node, Plan, Spec, Vertex
 from .protocols import as_numpy
 from .tensor import Tensor, wrap
 
-__all__ = ["PICK", "Op", "op", "save"]
+__all__ = ["PICK", "Op", "op", "save", "zeros"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,6 +72,11 @@ def save(out: R, /, **values: Any) -> R:
     ...     return g * x / (n * out)
     """
     return Saved(out, values)  # type: ignore[return-value]  # taken apart by the recording call, so never seen outside
+
+
+def zeros(g: Any) -> Any:
+    """Give a constant's cotangent: the rule of what `Op.zero` declares."""
+    return np.zeros_like(g)
 
 
 class Op(Spec, Generic[P, R]):
@@ -122,6 +127,12 @@ class Op(Spec, Generic[P, R]):
         """Declare arguments that have no gradient, although they may be floating arrays."""
         self.nondifferentiable.update(map(self.argument, arguments))
         self.plans.clear()
+        return self
+
+    def zero(self, *arguments: str) -> Op[P, R]:
+        """Declare arguments in which the op is constant wherever it is differentiable: their gradient is zero."""
+        for name in arguments:
+            self.add_rule([name], zeros)
         return self
 
     # --- calling ---

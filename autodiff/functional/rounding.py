@@ -1,7 +1,7 @@
 """Rounding, and division with remainder, elementwise.
 
-A rounded number is constant wherever it is differentiable. So the result is a constant too: no gradient flows through
-it. (For a gradient that passes rounding as if it were not there, declare an op with ``surrogate=True``.)
+A rounded number is constant wherever it is differentiable. So its gradient is 0, at the jumps too. (For a gradient that
+passes rounding as if it were not there, declare an op with ``surrogate=True``.)
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def floor(x: Array) -> Array:
 
     Returns
     -------
-    array of the same shape, without a gradient
+    array of the same shape, with the gradient 0
 
     Examples
     --------
@@ -49,7 +49,7 @@ def floor(x: Array) -> Array:
     return np.floor(x)
 
 
-floor.nondiff("x")
+floor.zero("x")
 
 
 @op(numpy=np.ceil, samples=_between)
@@ -63,7 +63,7 @@ def ceil(x: Array) -> Array:
 
     Returns
     -------
-    array of the same shape, without a gradient
+    array of the same shape, with the gradient 0
 
     Examples
     --------
@@ -75,7 +75,7 @@ def ceil(x: Array) -> Array:
     return np.ceil(x)
 
 
-ceil.nondiff("x")
+ceil.zero("x")
 
 
 @op(numpy=np.trunc, samples=_between)
@@ -89,7 +89,7 @@ def trunc(x: Array) -> Array:
 
     Returns
     -------
-    array of the same shape, without a gradient
+    array of the same shape, with the gradient 0
 
     Examples
     --------
@@ -101,7 +101,7 @@ def trunc(x: Array) -> Array:
     return np.trunc(x)
 
 
-trunc.nondiff("x")
+trunc.zero("x")
 
 
 @op(numpy=np.rint, samples=_between)
@@ -115,7 +115,7 @@ def rint(x: Array) -> Array:
 
     Returns
     -------
-    array of the same shape, without a gradient
+    array of the same shape, with the gradient 0
 
     Examples
     --------
@@ -127,7 +127,7 @@ def rint(x: Array) -> Array:
     return np.rint(x)
 
 
-rint.nondiff("x")
+rint.zero("x")
 
 
 @op(
@@ -151,7 +151,7 @@ def round(a: Array, *, decimals: int = 0) -> Array:
 
     Returns
     -------
-    array of the same shape, without a gradient
+    array of the same shape, with the gradient 0
 
     Examples
     --------
@@ -163,7 +163,7 @@ def round(a: Array, *, decimals: int = 0) -> Array:
     return np.round(a, decimals)
 
 
-round.nondiff("a")
+round.zero("a")
 
 TWINS[np.fix] = as_numpy(np.fix, trunc)
 TWINS[np.around] = TWINS[np.round]  # an older name, a function of its own
@@ -193,7 +193,7 @@ def floor_divide(x1: Array, x2: Array) -> Array:
 
     Returns
     -------
-    array of the broadcast shape, without a gradient
+    array of the broadcast shape, with the gradient 0
 
     Examples
     --------
@@ -205,7 +205,7 @@ def floor_divide(x1: Array, x2: Array) -> Array:
     return np.floor_divide(x1, x2)
 
 
-floor_divide.nondiff("x1", "x2")
+floor_divide.zero("x1", "x2")
 
 
 @op(numpy=np.remainder, samples=_divisions)

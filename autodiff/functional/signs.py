@@ -1,7 +1,7 @@
 """Functions with a kink or a step at 0, elementwise: absolute values, signs, Heaviside's step.
 
 At 0 there is no derivative, but a gradient must be chosen; each docstring says which. A function that is constant
-wherever it is differentiable has a constant as its result: no gradient flows through it.
+wherever it is differentiable has the gradient 0, at its jumps too.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _(g: Array, x: Array) -> Array:
 def sign(x: Array) -> Array:
     """Sign, elementwise: -1, 0 or 1.
 
-    It is constant wherever it is differentiable. So the result is a constant too: no gradient flows through it.
+    It is constant wherever it is differentiable. So its gradient is 0, at 0 too.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def sign(x: Array) -> Array:
     return np.sign(x)
 
 
-sign.nondiff("x")
+sign.zero("x")
 
 
 @op(numpy=np.copysign, samples=lambda rng: [distinct(rng, *shapes) for shapes in PAIRS])
@@ -109,7 +109,7 @@ def copysign(x1: Array, x2: Array) -> Array:
     Parameters
     ----------
     x1, x2 : array
-        Of shapes that broadcast. The result does not change with the size of x2, which has no gradient.
+        Of shapes that broadcast. The result does not change with the size of x2, whose gradient is 0.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def copysign(x1: Array, x2: Array) -> Array:
     return np.copysign(x1, x2)
 
 
-copysign.nondiff("x2")
+copysign.zero("x2")
 
 
 @copysign.vjp("x1")
@@ -151,7 +151,7 @@ def heaviside(x1: Array, x2: Array) -> Array:
     Parameters
     ----------
     x1 : array
-        Where the step is looked at. It has no gradient: the step is flat on both sides.
+        Where the step is looked at. Its gradient is 0: the step is flat on both sides.
     x2 : array
         The value at 0, which gets the gradient there.
 
@@ -169,7 +169,7 @@ def heaviside(x1: Array, x2: Array) -> Array:
     return np.heaviside(x1, x2)
 
 
-heaviside.nondiff("x1")
+heaviside.zero("x1")
 
 
 @heaviside.vjp("x2")

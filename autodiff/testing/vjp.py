@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..node import OPS
-from ..op import Op
+from ..op import Op, zeros
 from ..protocols import to_array
 from ..signature import nearest
 from . import behaviour, derived, graph, structure
@@ -26,8 +26,9 @@ def check_value(e: Examination) -> None:
         e.report.skipped["value"] = "the rule is a surrogate: it is not the derivative, on purpose"
         e.report.skipped["vacuous"] = e.report.skipped["value"]
         return
-    vacuous = compare(e.problem, e.report)
-    e.report.vacuous = tuple(e.subject.arguments[i] for i in vacuous)
+    declared = {i for rule in e.op.rules if rule.function is zeros for i in rule.arguments}
+    vacuous = set(compare(e.problem, e.report)) - declared
+    e.report.vacuous = tuple(e.subject.arguments[i] for i in sorted(vacuous))
 
 
 CHECKS: tuple[tuple[str, Callable[[Examination], None]], ...] = (
@@ -62,7 +63,7 @@ CHECKS: tuple[tuple[str, Callable[[Examination], None]], ...] = (
 
 
 def check_vjp(
-    op: Op[..., Any] | str,
+    op: Op[..., Any] | Callable[..., Any] | str,
     *args: Any,
     kwargs: dict[str, Any] | None = None,
     wrt: Sequence[str | int] | str | int | None = None,
@@ -90,8 +91,8 @@ def check_vjp(
 
     Parameters
     ----------
-    op : Op or str
-        The op, or the name of a registered one.
+    op : Op, NumPy function or str
+        The op, or the NumPy function or the name of a registered one.
     *args : array_like
         Its positional arguments; of tensors, the data. Arrays of floats are differentiated (in float64, whatever their
         dtype); Python numbers are constants unless `wrt` names them. A dict at the end holds settings, as in registered
@@ -184,14 +185,17 @@ def check_vjp(
     return report
 
 
-def find_op(op: Op[..., Any] | str) -> Op[..., Any]:
-    """Return an op, by itself or by name."""
+def find_op(op: Any) -> Op[..., Any]:
+    """Return an op, by itself, by name, or by the NumPy function that records it."""
     if isinstance(op, str):
         if op not in OPS:
             raise ValueError(f"no op named {op!r} is registered; there are {', '.join(sorted(OPS))}")
         found: Op[..., Any] = OPS[op]
         return found
     if not isinstance(op, Op):
+        twins = [known for known in OPS.values() if known.twin is not None and known.twin is op]
+        if twins:
+            return find_op(twins[0])
         raise TypeError(
             f"this checks an op, or a registered one by its name, not a {type(op).__name__}; for a function of tensors "
             f"write check_grads(f, *args)"

@@ -180,11 +180,13 @@ def test_absolute_value():
     assert grads(abs, [-2.0, 0.0, -0.0, 3.0]) == ([-1.0, 0.0, 0.0, 1.0],)
 
 
-def test_sign_is_a_constant():
+def test_sign_has_the_gradient_0():
     x = leaf([-2.0, 0.0, 3.0])
     y = np.sign(x)
-    assert not y.requires_grad
     assert y.tolist() == [-1, 0, 1]
+    assert grads(np.sign, [-2.0, 0.0, 3.0]) == ([0.0, 0.0, 0.0],)
+    assert grads(np.heaviside, [-2.0, 0.0], 0.5) == ([0.0, 0.0], 1.0)
+    assert grads(np.copysign, [-2.0, 1.0], [0.0, -3.0]) == ([-1.0, -1.0], [0.0, 0.0])
     assert grads(lambda x: x * np.sign(x), [-2.0, 3.0]) == ([-1.0, 1.0],)
 
 
@@ -310,9 +312,8 @@ def test_dtype_stays(name, dtype, shape):
     x = leaf(np.full(shape, 0.7), dtype)
     y = getattr(F, name)(x)
     assert (y.dtype, y.shape) == (dtype, shape)
-    if name != "sign":
-        g = ad.gradients(y, x, np.ones(shape), create_graph=True)
-        assert (g.dtype, g.shape) == (dtype, shape)
+    g = ad.gradients(y, x, np.ones(shape), create_graph=True)
+    assert (g.dtype, g.shape) == (dtype, shape)
 
 
 @pytest.mark.parametrize("other", [2, 2.0, True, np.float32(2)], ids=repr)

@@ -71,10 +71,12 @@ def test_sizes_in_bytes():
     assert (x.nbytes, x.itemsize, x.size) == (48, 4, 12)
 
 
-def test_rounding_gives_constants():
-    y = leaf([1.25, -2.5]).round(1)
+def test_rounding_has_the_gradient_0():
+    x = leaf([1.25, -2.5])
+    y = x.round(1)
     assert y.tolist() == [1.2, -2.5]
-    assert not y.requires_grad
+    y.sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0]
 
 
 def test_a_tensor_of_integers_chooses():

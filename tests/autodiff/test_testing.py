@@ -274,8 +274,6 @@ def test_ops_are_found_by_name():
     assert check_vjp("linear", np.ones((2, 2)), np.eye(2)).op == "linear"
     with pytest.raises(ValueError, match="no op named 'lineal'"):
         check_vjp("lineal", np.ones(2))
-    with pytest.raises(TypeError, match="check_grads"):
-        check_vjp(np.tanh, np.ones(2))
 
 
 def test_tensors_are_taken_for_their_data():
@@ -533,3 +531,20 @@ def test_what_one_sample_does_not_show_is_judged_over_all():
         judge(made, [off])
     with pytest.raises(VacuousCheckError, match="floating array"):
         judge(made, [Case(made, 0, (np.array([1, 2]), {"on": True})).check()])
+
+
+def test_numpys_functions_name_their_ops():
+    x = np.array([[0.5, 1.5]])
+    assert check_vjp(np.tanh, x).op == "tanh"
+    assert check_vjp(np.sum, x, {"axis": 1}).op == "sum"
+    with pytest.raises(TypeError, match="check_grads"):
+        check_vjp(np.unique, x)
+
+
+def test_a_declared_zero_is_compared_and_not_vacuous():
+    step = Op(lambda x: np.floor(x), elementwise=True).zero("x")
+    assert check_vjp(step, np.array([0.5, 1.5])).vacuous == ()
+    wrong = Op(lambda x: 2 * x, elementwise=True).zero("x")
+    with pytest.raises(VJPError) as error:
+        check_vjp(wrong, np.array([0.5, 1.5]))
+    assert error.value.kind == "value"
