@@ -61,6 +61,8 @@ def _samples(rng: np.random.Generator) -> list[tuple[Any, ...]]:
         (*qkv(3, queries=2, keys=2, width=4, heads=1), {"causal": True}),
         (*qkv(2, 2, queries=3, keys=3, width=2), {"dropout": 0.4, "rng": 7, "causal": True}),
         qkv(1, 1, queries=1, keys=1, width=1),
+        qkv(queries=2, keys=3, width=1),
+        qkv(queries=2, keys=3, width=0, values=2),
         qkv(2, queries=0, keys=3, width=2),
         qkv(2, queries=3, keys=0, width=2),
     ]

@@ -88,6 +88,7 @@ def _(g: Array) -> Array:
         (rng.normal(size=(3, 3)), {"reps": (3, 3)}),
         (rng.normal(size=(2, 3)), {"reps": 3}),
         (rng.normal(size=(2, 3)), {"reps": (2, 1, 2)}),
+        (rng.normal(size=(1, 2, 3)), {"reps": 2}),
         (rng.normal(size=()), {"reps": (2, 3)}),
         (rng.normal(size=1), {"reps": ()}),
         (rng.normal(size=(2, 0)), {"reps": 2}),

@@ -224,6 +224,7 @@ def _(g: Array, indices: Array, axis: int | None, shape: tuple[int, ...]) -> Arr
         (rng.normal(size=(1, 3)), np.array([[0], [0], [2]]), {"axis": 1}),
         (rng.normal(size=(3, 3)), np.array([[1, 1]]), {"axis": 1}),
         (rng.normal(size=4), np.array([3, 0, 3]), {"axis": None}),
+        (rng.normal(size=(2, 3)), np.array([4, 0, 4]), {"axis": None}),
         (rng.normal(size=1), np.array([0])),
         (rng.normal(size=(0, 3)), np.zeros((0, 2), int)),
     ],

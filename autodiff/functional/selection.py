@@ -237,6 +237,7 @@ def _(g: Array, condition: Array) -> Array:
         *((x, None, limit) for x, limit in (distinct(rng, *shapes) for shapes in PAIRS)),
         (*distinct(rng, (3, 3), (3, 1)), 0.7),
         (*distinct(rng, (2, 3), (3,), (2, 1)),),
+        (np.array([-1.0, 0.4, 2.0, 0.4]), np.array([-0.5, -0.5, -0.5, 1.5]), np.array([1.0, 1.0, 1.0, 0.8])),
         (distinct(rng, (2, 3))[0], np.array([-1, 0, 1]), 1),
         (distinct(rng, (2, 3))[0],),
     ],

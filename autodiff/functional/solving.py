@@ -150,7 +150,8 @@ def solve(a: Array, b: Array) -> Array:
 
 
 def _definite(rng: np.random.Generator) -> list[Any]:
-    matrices = [with_gaps(rng, *shape, symmetric=True) for shape in ((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2))]
+    shapes = ((3, 3), (2, 2, 2), (1, 3, 2, 2), (1, 1), (0, 0), (0, 2, 2))
+    matrices = [with_gaps(rng, *shape, symmetric=True) for shape in shapes]
     return [*((a, settings) for a in matrices for settings in ({}, {"upper": True}))]
 
 

@@ -193,14 +193,14 @@ def _subject(e: Examination, changes: dict[str, Any]) -> Subject:
 
 def _positive(axis: Any, n: int) -> Any:
     """Write an axis the one way by which it is recognised."""
-    if isinstance(axis, tuple):
+    if isinstance(axis, (tuple, list)):
         return tuple(sorted(a % n for a in axis)) if n else axis
     return axis if axis is None or not n else int(axis) % n
 
 
 def _spellings(axis: Any, n: int) -> Iterator[Any]:
     """Other ways to write an axis among n."""
-    if isinstance(axis, tuple):
+    if isinstance(axis, (tuple, list)):
         if axis:
             yield tuple(a - n if a >= 0 else a + n for a in axis)
     elif axis is not None:
