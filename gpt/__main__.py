@@ -10,7 +10,6 @@ import argparse
 import contextlib
 import dataclasses
 import importlib.util
-import io
 import json
 import math
 import os
@@ -22,9 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from autodiff.commands.console import prepare_output, printable
 from gpt.checkpoint import CheckpointError
 from gpt.config import BATCH_SIZES, PRESETS, GPTConfig
-from gpt.console import catch_signals, note, printable, show_progress
+from gpt.console import catch_signals, note, show_progress
 from gpt.data import Data, DataError, TaskData, TextData, open_data
 from gpt.defaults import MODEL, PRESET_SETTINGS, TASK_MODEL, TASK_SETTINGS
 from gpt.machine import one_blas_thread
@@ -61,9 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         The exit code.
     """
-    for output in (sys.stdout, sys.stderr):
-        if isinstance(output, io.TextIOWrapper):
-            output.reconfigure(errors="backslashreplace")  # a console that cannot show a character is no reason to fail
+    prepare_output()
     given = parse(argv, _parser())
     try:
         with _warnings_as_notes(), one_blas_thread():

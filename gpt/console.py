@@ -1,4 +1,4 @@
-"""What a user sees while training, and how they stop it: progress, signals, and text that is safe to print."""
+"""What a user sees while training, and how they stop it: progress and signals."""
 
 from __future__ import annotations
 
@@ -13,31 +13,13 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-__all__ = ["Stop", "catch_signals", "note", "printable", "show_progress"]
+from autodiff.commands.console import printable
+
+__all__ = ["Stop", "catch_signals", "note", "show_progress"]
 
 Watch = Callable[[dict[str, Any]], None]
 
 PAUSE = 10.0  # seconds between lines of progress at most, where there is no bar
-
-
-def _escapes() -> dict[int, str]:
-    """Map characters that act on a terminal to escapes: C0 and C1 controls, and those that reorder what follows."""
-    codes = {*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {ord("\n"), ord("\t")}
-    return {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in codes}
-
-
-ESCAPES = _escapes()
-
-
-def printable(text: str) -> str:
-    r"""Return a text whose control characters, line ends and tabs apart, are shown instead of acted upon.
-
-    Examples
-    --------
-    >>> print(printable("a\x1b[31mb"))
-    a\x1b[31mb
-    """
-    return text.translate(ESCAPES)
 
 
 def note(text: str) -> None:

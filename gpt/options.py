@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from autodiff.commands import console
 from gpt.config import CHOICES, PRESETS, GPTConfig
-from gpt.console import printable
 from gpt.defaults import MODEL, PRESET_SETTINGS, TASK_SETTINGS
 from gpt.settings import Settings
 from gpt.tasks import TASKS
@@ -76,17 +76,14 @@ HELP = {
 DATA = ("data", "encoding", "task", "tokenizer", "preset")  # what else a file of flags may hold
 
 
-class Parser(argparse.ArgumentParser):
-    """Reports an error in one line and exits with 2. Flags are not to be abbreviated: new ones could change meaning."""
+class Parser(console.Parser):
+    """Knows which file of flags it is reading, and the names of other programs."""
 
     where = ""  # the file of flags that is being read, for messages
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(allow_abbrev=False, **settings)
-
     def error(self, message: str) -> NoReturn:
         """Print what is wrong, and where help is."""
-        self.exit(2, printable(f"{self.prog}: {self.where}{message} (help: {self.prog} --help)") + "\n")
+        super().error(f"{self.where}{message}")
 
     def unknown(self, word: str) -> NoReturn:
         """Answer what is no option of this command with the one that is probably meant."""

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gpt.console import printable
+from autodiff.commands.console import printable
 from gpt.files import atomic_write
 from gpt.run import Run
 

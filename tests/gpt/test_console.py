@@ -10,7 +10,8 @@ import unicodedata
 
 import pytest
 
-from gpt.console import catch_signals, note, printable, show_progress
+from autodiff.commands.console import printable
+from gpt.console import catch_signals, note, show_progress
 
 
 class Terminal(io.StringIO):
