@@ -247,6 +247,12 @@ def test_zero_times_log_zero_is_zero(mode):
     assert dz[0, 1] == dy[0, 1] == 0
 
 
+def test_a_probability_of_an_impossible_class_has_an_infinite_gradient():
+    y = leaf([[0.25, 0.5, 0.25]])
+    F.cross_entropy(np.array([[0.0, -np.inf, 0.0]]), y).backward()
+    np.testing.assert_allclose(y.grad, [[math.log(2), np.inf, math.log(2)]])
+
+
 @pytest.mark.parametrize("mode", [value_and_grads, decomposed])
 def test_an_impossible_target_has_an_infinite_loss_and_finite_gradients(mode):
     z = np.array([[-np.inf, 0.0], [1.0, 1.0], [-np.inf, -np.inf]])

@@ -85,10 +85,14 @@ def test_products_with_logarithms_at_zero():
         )
     assert grads(lambda y: special.xlogy(0.0, y), [0.0, 1.0]) == ([0.0, 0.0],)
     assert grads(lambda y: special.xlog1py([0.0, 3.0], y), [-1.0, 0.0]) == ([0.0, 3.0],)
+    with np.errstate(divide="ignore"):
+        assert grads(lambda y: special.xlogy([2.0, 0.0], y), [0.0, 0.0]) == ([math.inf, 0.0],)
+        assert grads(lambda y: special.xlog1py([2.0, 0.0], y), [-1.0, -1.0]) == ([math.inf, 0.0],)
     assert grads(lambda x: special.xlogy(x, 2.0), [0.0]) == ([math.log(2)],)
-    x, y = leaf(0.0), leaf(2.0)
-    mixed = ad.gradients(ad.gradients(special.xlogy(x, y), y, create_graph=True), x)
-    assert mixed.item() == 0.5
+    for f, at in ((special.xlogy, 2.0), (special.xlog1py, 1.0)):
+        x, y = leaf(0.0), leaf(at)
+        mixed = ad.gradients(ad.gradients(f(x, y), y, create_graph=True), x)
+        assert mixed.item() == 0.5
 
 
 def test_far_out():
