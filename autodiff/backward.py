@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .broadcasting import may_sum, sum_to
 from .node import RELEASED, Array, Leaf, Node, Rule, Vertex
 
 __all__ = ["Watch", "sweep"]
@@ -240,28 +241,14 @@ def _fit(contribution: Array, parent: Vertex, node: Node, i: int, g: Array) -> A
         contribution = np.asarray(contribution)
     shape: tuple[int, ...] = contribution.shape
     if shape != parent.shape:
-        if not _may_sum(node, shape, parent.shape, g):
+        if not may_sum(node.op, shape, parent.shape, np.shape(g)):
             raise ValueError(f"{where} returned the shape {shape}, but the argument has the shape {parent.shape}")
-        contribution = _sum_to(contribution, parent.shape)
+        contribution = sum_to(contribution, parent.shape)
     if contribution.dtype != parent.dtype:
         if contribution.dtype.kind not in "fiub":
             raise TypeError(f"{where} returned the dtype {contribution.dtype}, the argument has {parent.dtype}")
         contribution = contribution.astype(parent.dtype)
     return contribution
-
-
-def _may_sum(node: Node, shape: tuple[int, ...], to: tuple[int, ...], g: Array) -> bool:
-    """Whether a result may be summed back: it has the output's axes, of which the op broadcasts these."""
-    return shape == np.shape(g) if node.op.elementwise else node.op.batched and len(to) >= 2 and shape[-2:] == to[-2:]
-
-
-def _sum_to(g: Array, shape: tuple[int, ...]) -> Array:
-    """Sum over the axes along which an argument of this shape was broadcast: the VJP of broadcasting."""
-    lead = len(g.shape) - len(shape)
-    axes = (*range(lead), *(lead + i for i, side in enumerate(shape) if side == 1 and g.shape[lead + i] != 1))
-    if lead < 0 or any(side not in (1, g.shape[lead + axis]) for axis, side in enumerate(shape)):
-        raise ValueError(f"a cotangent of shape {g.shape} cannot be summed to the shape {shape} of the argument")
-    return np.reshape(np.sum(g, axis=axes, keepdims=True), shape)
 
 
 def _check_unchanged(node: Node, keep: tuple[bool, ...]) -> None:
