@@ -450,6 +450,16 @@ def test_other_numbers_that_do_not_show_in_the_results(f, create_graph):
         ad.gradients(np.sum(y), b, create_graph=create_graph)
 
 
+@pytest.mark.parametrize("change", [lambda n: n[::-1], lambda n: np.roll(n, 1), lambda n: np.append(n[:-1], n[-1] + 1)])
+@pytest.mark.parametrize("size", [3, 2042, 5000, 102_100])
+def test_a_single_number_or_the_order_of_large_arrays(size, change):
+    noise = np.arange(size, dtype=np.float32)
+    given, b = iter([noise, change(noise)]), leaf(0.0)
+    y = ad.recompute(lambda: b * (np.zeros(size, np.float32) + b + next(given)))()
+    with pytest.raises(RuntimeError, match="computes with other numbers"):
+        np.sum(y).backward()
+
+
 def test_values_of_any_kind_may_be_saved():
     def doubled(x):
         kinds = [np.zeros((0, 3)), np.array("2020", "M8[D]"), np.array([object()]), np.eye(3)[:, ::2], 2**80, "a"]
