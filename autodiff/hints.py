@@ -5,11 +5,16 @@ Messages name the nearest thing by what it means, not by how it is spelled; so t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar, cast
 
 from .signature import nearest
 
-__all__ = ["ATTRIBUTES", "instead", "refuse_settings"]
+__all__ = ["ATTRIBUTES", "answering", "in_place", "instead", "refuse_settings"]
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _FIT = "the fit as a loss to minimise, or np.linalg.solve for its normal equations"
 _INTEGERS = "the function on t.data converted to integers or booleans, which have no gradient"
@@ -82,7 +87,10 @@ def instead(name: str, covered: Iterable[str]) -> str:
     return nearest(name, covered, cutoff=0.8)
 
 
-_SETTINGS = {"dim": "axis", "dims": "axes", "keepdim": "keepdims", "unbiased": "ddof", "input": "a", "other": "x2"}
+_SETTINGS = {
+    "dim": "axis", "dims": "axes", "dim1": "axis1", "dim2": "axis2", "keepdim": "keepdims", "unbiased": "ddof",
+    "input": "a", "other": "x2", "gradient": "cotangent",
+}  # fmt: skip
 """What settings of PyTorch's functions are called here."""
 
 
@@ -91,8 +99,33 @@ def refuse_settings(name: str, given: Iterable[str], known: Sequence[str], signa
     for setting in given:
         if setting not in known:
             ours = _SETTINGS.get(setting)
-            hint = f" Write {ours}=... for it." if ours in known else nearest(setting, known)
+            hint = f" Write {_VALUES.get(setting, f'{ours}=...')} for it." if ours in known else nearest(setting, known)
+            hint = _ELSEWHERE.get(setting, hint)
             raise TypeError(f"{name} has no setting {setting!r}{signature}.{hint}")
+
+
+_VALUES = {"unbiased": "ddof=0 (unbiased=False) or ddof=1 (unbiased=True)"}
+"""What values of a setting there become here, where they have other ones."""
+
+_ELSEWHERE = {
+    "create_graph": " ad.gradients has it.",
+    "inputs": " ad.gradients takes them.",
+    "descending": " Write [..., ::-1] behind the call.",
+}
+"""What is had otherwise here."""
+
+
+def answering(method: Method) -> Method:
+    """Let a method that lists its settings refuse all others in our words."""
+    known = tuple(inspect.signature(method).parameters)
+
+    @functools.wraps(method)
+    def call(self: Any, /, *args: Any, **settings: Any) -> Any:
+        if settings:
+            refuse_settings(f"{method.__name__}()", settings, known)
+        return method(self, *args, **settings)
+
+    return cast("Method", call)
 
 
 _NO_DEVICES = "everything is computed on the CPU: leave it out"
@@ -100,7 +133,16 @@ _IN_PLACE = "nothing is changed in place: assign the result, as in t = t + 1, or
 
 ATTRIBUTES: dict[str, str] = {
     **dict.fromkeys(("cuda", "cpu", "to", "device", "pin_memory"), _NO_DEVICES),
-    **dict.fromkeys(("add_", "sub_", "mul_", "div_", "zero_", "fill_", "copy_", "clamp_", "relu_"), _IN_PLACE),
+    "clone": "write t.copy()",
+    "eq": "write a == b",
+    "ne": "write a != b",
+    "gt": "write a > b",
+    "ge": "write a >= b",
+    "lt": "write a < b",
+    "le": "write a <= b",
+    "narrow": "write t[start : start + length]",
+    "movedim": "write np.moveaxis(t, source, destination)",
+    "where": "write np.where(condition, t, other)",
     "unsqueeze": "write np.expand_dims(t, axis), or t[:, None]",
     "view": "write t.reshape(shape)",
     "view_as": "write t.reshape(other.shape)",
@@ -137,13 +179,17 @@ ATTRIBUTES: dict[str, str] = {
     "double": "write t.astype(np.float64)",
     "half": "write t.astype(np.float16)",
     "long": "write t.data.astype(int)",
+    "int": "write t.data.astype(int)",
+    "bool": "write t.data.astype(bool)",
     "value": "write t.data",
     "zero_grad": "write t.grad = None; an optimiser and a module have zero_grad()",
     "grad_fn": "write t.node, which has the op, the parents and what was saved",
     "is_leaf": "a leaf is what no op made: look at t.node",
-    "requires_grad_": "write t.requires_grad = True",
+    "requires_grad_": "write t.requires_grad = True, or t.requires_grad = False",
     "detach_": "write t = t.detach()",
     "register_hook": "write t.retain_grad() and read t.grad after backward()",
+    "new_tensor": "write Tensor(np.array(data, t.dtype))",
+    "new_full": "write np.full(shape, value, t.dtype)",
     "new_zeros": "write np.zeros(shape, t.dtype)",
     "new_ones": "write np.ones(shape, t.dtype)",
     "topk": "write np.sort(t)[..., -k:]",
@@ -159,3 +205,8 @@ ATTRIBUTES: dict[str, str] = {
     "put": "write F.set_at(t, index, value)",
 }
 """Attributes that tensors of other libraries have, and NumPy's arrays: what is written here."""
+
+
+def in_place(name: str) -> str:
+    """Return what to write for a name that ends as those of PyTorch's methods that write into a tensor; or nothing."""
+    return _IN_PLACE if name.endswith("_") else ""

@@ -11,9 +11,9 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .hints import refuse_settings
+from .hints import answering, refuse_settings
 from .node import OPS, TWINS
-from .protocols import NumPyProtocols, to_array, to_index
+from .protocols import NumPyProtocols, refuse_out, to_array, to_index
 
 __all__ = ["ArrayMethods"]
 
@@ -58,9 +58,9 @@ class ArrayMethods(NumPyProtocols):
         """Bytes of all elements."""
         return int(self._values.nbytes)
 
-    def item(self) -> Any:
-        """Return the one element as a Python number."""
-        return self._values.item()
+    def item(self, *index: Any) -> Any:
+        """Return the one element as a Python number, or the one at an index."""
+        return self._values.item(*index)
 
     def numpy(self) -> NDArray[Any]:
         """Return a copy of the values."""
@@ -128,6 +128,14 @@ class ArrayMethods(NumPyProtocols):
         result: Self = OPS["remainder"](other, self)
         return result
 
+    def __divmod__(self, other: Any) -> tuple[Self, Self]:
+        result: tuple[Self, Self] = TWINS[np.divmod](self, other)
+        return result
+
+    def __rdivmod__(self, other: Any) -> tuple[Self, Self]:
+        result: tuple[Self, Self] = TWINS[np.divmod](other, self)
+        return result
+
     def __pow__(self, other: Any) -> Self:
         result: Self = OPS["power"](self, other)
         return result
@@ -153,8 +161,14 @@ class ArrayMethods(NumPyProtocols):
     def __abs__(self) -> Self:
         return _call(self, "abs")
 
+    def __round__(self, ndigits: int | None = None) -> Self:
+        return self.round(ndigits or 0)
+
     def __getitem__(self, index: Any) -> Self:
         return _call(self, "getitem", index=to_index(index))
+
+    def __delitem__(self, index: Any) -> None:
+        raise TypeError("elements of a tensor cannot be deleted: write t = np.delete(t, index, axis)")
 
     def __eq__(self, other: object) -> Any:
         return self._values == to_array(other)  # np.equal would raise for what is no number
@@ -190,8 +204,8 @@ class ArrayMethods(NumPyProtocols):
             raise ValueError(f".mT needs at least two axes, the shape is {self._values.shape}")
         return _call(self, "swapaxes", axis1=-1, axis2=-2)
 
-    def reshape(self, *shape: Any, order: str = "C") -> Self:
-        """Same elements in a new shape, given as one tuple or as several lengths."""
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Self:
+        """Same elements in a new shape, given as one tuple or as several lengths; `copy` makes no difference."""
         if order == "C":
             return _call(self, "reshape", shape=_lengths(shape))
         return _numpy(self, np.reshape, _lengths(shape), order)
@@ -204,6 +218,7 @@ class ArrayMethods(NumPyProtocols):
         """Two axes exchanged."""
         return _call(self, "swapaxes", axis1=axis1, axis2=axis2)
 
+    @answering
     def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Self:
         """Axes of length one removed."""
         return _call(self, "squeeze", axis=axis)
@@ -214,15 +229,20 @@ class ArrayMethods(NumPyProtocols):
 
     flatten = ravel
 
+    @answering
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
         """Diagonal of a matrix, or of every matrix in a stack."""
         return _numpy(self, np.diagonal, offset, axis1, axis2)
 
-    def astype(self, dtype: Any, copy: bool = True) -> Self:
+    def astype(
+        self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Self:
         """Return the values in another floating type; the gradient comes back in this one's.
 
-        Results are never written to, so whether this one is a copy makes no difference.
+        Results are never written to, so whether this one is a copy, and its layout, make no difference.
         """
+        if not np.can_cast(self.dtype, dtype, casting):
+            raise TypeError(f"a tensor of dtype {self.dtype} cannot be cast to {np.dtype(dtype)} with {casting=}")
         return _call(self, "astype", dtype=np.dtype(dtype))
 
     def copy(self, order: str = "C") -> Self:
@@ -240,56 +260,71 @@ class ArrayMethods(NumPyProtocols):
         """The tensor itself: it is real."""
         return self
 
-    def clip(self, min: Any = None, max: Any = None) -> Self:
+    @answering
+    def clip(self, min: Any = None, max: Any = None, out: Any = None) -> Self:
         """Values limited to [min, max]; the gradient passes where they lie inside, bounds included."""
+        refuse_out("t.clip", out)
         return _call(self, "clip", min, max)
 
-    def take(self, indices: Any, axis: int | None = None) -> Self:
+    @answering
+    def take(self, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Self:
         """Elements at integer indices along an axis."""
-        return _call(self, "take", indices, axis=axis)
+        return _numpy(self, np.take, indices, axis, out, mode)
 
+    @answering
     def repeat(self, repeats: Any, axis: int | None = None) -> Self:
         """Each element repeated."""
         return _call(self, "repeat", repeats=repeats, axis=axis)
 
-    def compress(self, condition: Any, axis: int | None = None) -> Self:
+    @answering
+    def compress(self, condition: Any, axis: int | None = None, out: Any = None) -> Self:
         """Slices along an axis, or elements in order, for which a condition holds."""
+        refuse_out("t.compress", out)
         result: Self = TWINS[np.compress](condition, self, axis)
         return result
 
-    def choose(self, choices: Any, *, mode: str = "raise") -> Self:
+    @answering
+    def choose(self, choices: Any, out: Any = None, mode: str = "raise") -> Self:
         """Elements of several arrays; this tensor, of integers, tells from which one each."""
-        return _numpy(self, np.choose, choices, mode=mode)
+        return _numpy(self, np.choose, choices, out, mode)
 
-    def round(self, decimals: int = 0) -> Self:
+    @answering
+    def round(self, decimals: int = 0, out: Any = None) -> Self:
         """Values rounded; their gradient is 0."""
-        return _numpy(self, np.round, decimals)
+        return _numpy(self, np.round, decimals, out)
 
-    def dot(self, b: Any) -> Self:
+    def dot(self, b: Any, out: Any = None) -> Self:
         """Sums of products over the last axis and the last but one of the other. See `dot`."""
-        return _numpy(self, np.dot, b)
+        return _numpy(self, np.dot, b, out)
 
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Self:
+    @answering
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Self:
         """Sum along a diagonal of a matrix, or of every matrix in a stack."""
-        return _numpy(self, np.trace, offset, axis1, axis2, dtype)
+        return _numpy(self, np.trace, offset, axis1, axis2, dtype, out)
 
     # --- plain results, without a gradient ---
 
-    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    @answering
+    def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
         """Index of the largest element, among all in order or along an axis."""
-        return np.argmax(self._values, axis, keepdims=keepdims)
+        return np.argmax(self._values, axis, out, keepdims=keepdims)
 
-    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    @answering
+    def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
         """Index of the smallest element, among all in order or along an axis."""
-        return np.argmin(self._values, axis, keepdims=keepdims)
+        return np.argmin(self._values, axis, out, keepdims=keepdims)
 
-    def argsort(self, axis: int | None = -1, *, stable: bool | None = None) -> Any:
+    @answering
+    def argsort(self, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
         """Indices that sort along an axis; `np.sort` records the sorted values."""
-        return np.argsort(self._values, axis, stable=stable)
+        return np.argsort(self._values, axis, kind, order, stable=stable)
 
-    def argpartition(self, kth: Any, axis: int | None = -1) -> Any:
+    @answering
+    def argpartition(
+        self, kth: Any, axis: int | None = -1, kind: Literal["introselect"] = "introselect", order: Any = None
+    ) -> Any:
         """Indices that put the k-th smallest element in its place along an axis."""
-        return np.argpartition(self._values, kth, axis)
+        return np.argpartition(self._values, kth, axis, kind, order)
 
     def searchsorted(self, v: Any, side: Literal["left", "right"] = "left", sorter: Any = None) -> Any:
         """Where numbers belong among these, which are sorted."""
@@ -299,20 +334,24 @@ class ArrayMethods(NumPyProtocols):
         """Indices of the elements that are not 0, an array for each axis."""
         return np.nonzero(self._values)
 
-    def all(self, axis: Axis = None, *, keepdims: bool = False) -> Any:
+    @answering
+    def all(self, axis: Axis = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
         """Whether no element is 0, over the axes given or over all."""
-        return np.all(self._values, axis, keepdims=keepdims)
+        return np.all(self._values, axis, out, keepdims, where=to_array(where))
 
-    def any(self, axis: Axis = None, *, keepdims: bool = False) -> Any:
+    @answering
+    def any(self, axis: Axis = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
         """Whether an element is not 0, over the axes given or over all."""
-        return np.any(self._values, axis, keepdims=keepdims)
+        return np.any(self._values, axis, out, keepdims, where=to_array(where))
 
     # --- reductions and scans; `others` are the rest of NumPy's settings: initial, where, mean, correction ---
 
+    @answering
     def cumsum(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Self:
         """Running sum along an axis, or over all elements in order."""
         return _reduce(self, "cumsum", {"dtype": dtype, "out": out}, axis=axis)
 
+    @answering
     def cumprod(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Self:
         """Running product along an axis, or over all elements in order."""
         return _reduce(self, "cumprod", {"dtype": dtype, "out": out}, axis=axis)
@@ -369,7 +408,7 @@ def _reduce(first: T, name: str, others: dict[str, Any], **settings: Any) -> T:
     others = {key: value for key, value in others.items() if value is not None}
     if not others:
         return _call(first, name, **settings)
-    refuse_settings(f"{name}()", others, ("axis", "keepdims", "dtype", "out", "where", "initial", "mean", "correction"))
+    refuse_settings(f"{name}()", others, (*settings, "dtype", "out", "where", "initial", "mean", "correction"))
     result: T = TWINS[getattr(np, name)](first, **settings, **others)
     return result
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import modes
-from .hints import ATTRIBUTES, instead
+from .hints import ATTRIBUTES, in_place, instead
 from .node import OPS, TWINS
 
 __all__ = ["LATE", "METHODS", "PLAIN", "NumPyProtocols", "as_numpy", "full_name", "refuse_out", "to_array", "to_index"]
@@ -64,7 +64,7 @@ class NumPyProtocols:
             raise TypeError(
                 f"{how} of a tensor that requires a gradient would lose the gradient. For the values use .data or "
                 f".item(); to go on computing with a gradient use NumPy's functions or autodiff.functional (F.stack "
-                f"joins tensors, F.set_at assigns)"
+                f"joins tensors; F.set_at(array, index, t) stands for array[index] = t)"
             )
         return self._values
 
@@ -96,6 +96,9 @@ class NumPyProtocols:
     def __getattr__(self, name: str) -> Any:  # only called for what is not there; NumPy asks for many of its own names
         raise AttributeError(f"a Tensor has no {name!r}{'' if name.startswith('_') else _spelled(name)}")
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a tensor cannot be pickled, since its graph cannot: pickle t.data, or a module's state_dict()")
+
     # --- NumPy's protocols ---
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **settings: Any) -> Any:
@@ -108,6 +111,8 @@ class NumPyProtocols:
             return TWINS[function](*args, **settings)
         if function in PLAIN:
             return function(*_plain(args), **_plain(settings))
+        if function is np.copyto:
+            return _copyto(*args, **settings)
         raise _uncovered(full_name(function))
 
 
@@ -130,6 +135,14 @@ def _full_like(a: Any, fill_value: Any, **settings: Any) -> Any:
 
 
 TWINS[np.full_like] = _full_like
+
+
+def _copyto(dst: Any, src: Any, *args: Any, **settings: Any) -> None:
+    """Write a constant's value into an array, as np.full_like and np.nan_to_num do with what they are given."""
+    if isinstance(dst, NumPyProtocols) or (getattr(src, "requires_grad", False) and modes.current().record):
+        more = " (np.full_like and np.nan_to_num of an array do this; write t * np.ones_like(a), np.where(mask, t, a).)"
+        raise _uncovered("np.copyto", more)
+    np.copyto(dst, to_array(src), *_plain(args), **_plain(settings))
 
 
 def _plain(value: Any) -> Any:
@@ -166,7 +179,8 @@ def _ufunc(ufunc: np.ufunc, method: str, args: Any, settings: dict[str, Any]) ->
 
 
 def _call(ufunc: np.ufunc, twin: Callable[..., Any], args: Any, settings: dict[str, Any]) -> Any:
-    """Record a call of a ufunc with ``where=`` and ``dtype=``."""
+    """Record a call of a ufunc with ``where=``, ``dtype=`` and, for products of vectors, ``axis=``."""
+    along = {"axis": settings.pop("axis")} if ufunc.signature == "(n),(n)->()" and "axis" in settings else {}
     where, dtype = settings.pop("where", True), settings.pop("dtype", None)
     for name, value in settings.items():
         if name not in _AS_USUAL:
@@ -176,7 +190,7 @@ def _call(ufunc: np.ufunc, twin: Callable[..., Any], args: Any, settings: dict[s
     if dtype is not None:
         args = _cast(ufunc, args, dtype)
     if where is True:
-        return twin(*args)
+        return twin(*args, **along)
     if ufunc.signature is not None:
         raise TypeError(f"{full_name(ufunc)} does not take where=...: it does not work element by element")
     return _only_where(twin, args, to_array(where))
@@ -259,12 +273,22 @@ def _uncovered(name: str, more: str = "") -> TypeError:
 
 def _spelled(name: str) -> str:
     """Return a hint how to write what is an attribute elsewhere."""
-    if name in ATTRIBUTES:
-        return f": {ATTRIBUTES[name]}"
+    if known := ATTRIBUTES.get(name) or in_place(name):
+        return f": {known}"
     function = getattr(np, name, None)
     if callable(function) and (function in TWINS or function in PLAIN):
-        return f": write np.{name}(t)"
-    return f": write F.{name}(t), as in autodiff.functional" if name in OPS else ""
+        return f": write np.{name}({_required(function)})"
+    return f": write F.{name}({_required(OPS[name].forward)}), as in autodiff.functional" if name in OPS else ""
+
+
+def _required(function: Any) -> str:
+    """Write the arguments of a call with a tensor as the first."""
+    if isinstance(function, np.ufunc):
+        names = [f"x{i}" for i in range(1, function.nin + 1)]
+    else:
+        parameters = inspect.signature(function).parameters.values()
+        names = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
+    return ", ".join(["t", *names[1:]])
 
 
 # --- the arguments of NumPy's functions ---

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .anomaly import sweep
+from .hints import answering
 from .methods import ArrayMethods
 from .node import Array, Leaf, Node, Vertex, clock
 from .protocols import to_array, to_index
@@ -154,6 +155,7 @@ class Tensor(ArrayMethods):
             data.flags.writeable = False
         return wrap(data, Leaf(data.shape, data.dtype, False, None, self.vertex().root))
 
+    @answering
     def backward(self, cotangent: ArrayLike | None = None, retain_graph: bool = False) -> None:
         """Add the gradient of this tensor to the ``grad`` of every leaf that it was computed from.
 

@@ -31,6 +31,11 @@ def leaf(data, dtype=float):
         lambda t: t.trace(0, 0, 1, np.float32), lambda t: t.dot(t.T), lambda t: t[0].dot(t[1]), lambda t: t.dot(A.T),
         lambda t: t.compress([True, False, True]), lambda t: t.compress([True, False, True], axis=0),
         lambda t: t.swapaxes(0, 1), lambda t: t.clip(-1, 1), lambda t: t.repeat(2), lambda t: t.take([0, -1]),
+        lambda t: t.astype(np.float32, "K", "same_kind", True, False), lambda t: t.flatten("F"),
+        lambda t: t.take([0, 2], axis=1, mode="raise"), lambda t: t.take([0, 2], 1, None, "raise"),
+        lambda t: t.clip(-1, 1, None), lambda t: t.compress([True, False, True], 0, None), lambda t: t.round(1, None),
+        lambda t: t.dot(A.T, None), lambda t: t.trace(0, 0, 1, None, None), lambda t: t.reshape((4, 3), copy=True),
+        lambda t: divmod(t, 2.0)[0], lambda t: divmod(9.0, t)[1],
     ],
 )  # fmt: skip
 def test_recorded_methods_are_an_arrays(call):
@@ -49,6 +54,9 @@ def test_recorded_methods_are_an_arrays(call):
         lambda t: t.argmax(), lambda t: t.argmin(0), lambda t: t.argmax(-1, keepdims=True), lambda t: t.argsort(),
         lambda t: t.argsort(0), lambda t: t.argsort(axis=None, stable=True), lambda t: t.argpartition(1)[:, 1],
         lambda t: t[0].searchsorted(0.0), lambda t: t[1].searchsorted([0.0, 9.0], "right", np.argsort(A[1])),
+        lambda t: t.argmax(1, None), lambda t: t.argsort(0, "stable"), lambda t: t.argsort(0, kind="stable"),
+        lambda t: t.argpartition(1, 1, "introselect")[:, 1], lambda t: t.any(1, None, keepdims=True),
+        lambda t: t.all(0, where=A > -9), lambda t: np.float64(t.item(3)), lambda t: np.float64(t.item(1, 2)),
         lambda t: t.any(), lambda t: t.all(0), lambda t: t.any(1, keepdims=True), lambda t: np.stack(t.nonzero()),
     ],
 )  # fmt: skip
@@ -79,6 +87,13 @@ def test_rounding_has_the_gradient_0():
     assert x.grad.tolist() == [0.0, 0.0]
 
 
+def test_round_is_a_builtin_too():
+    x = leaf([1.25, -2.5])
+    assert round(x, 1).tolist() == [1.2, -2.5]
+    assert round(x).tolist() == [1.0, -2.0]
+    assert round(leaf(2.6)).item() == 3.0
+
+
 def test_a_tensor_of_integers_chooses():
     x = leaf([1.0, 2.0])
     y = Tensor([1, 0]).choose([x, 10 * x])
@@ -100,7 +115,14 @@ def test_a_copy_is_independent():
     [
         (lambda t: t.sum(0, True), "data type"), (lambda t: t.max(0, np.zeros(4)), "out="),
         (lambda t: t.cumsum(out=np.zeros(12)), "out="), (lambda t: t.mean(dim=0), "axis="),
-        (lambda t: t.sum(keepdim=True), "keepdims"),
+        (lambda t: t.sum(keepdim=True), "keepdims"), (lambda t: t.argmax(dim=0), r"argmax\(\) .*'dim'.*axis="),
+        (lambda t: t.cumsum(dim=0), "axis="), (lambda t: t.squeeze(dim=0), "axis="), (lambda t: t.all(dim=0), "axis="),
+        (lambda t: t.std(unbiased=False), r"ddof=0"), (lambda t: t.diagonal(dim1=0), "axis1="),
+        (lambda t: t.backward(gradient=A), "cotangent="), (lambda t: t.backward(create_graph=True), r"ad\.gradients"),
+        (lambda t: t.argsort(descending=True), "::-1"), (lambda t: t.clip(0, 1, out=A), "out="),
+        (lambda t: t.take([0], mode="clip"), "mode="), (lambda t: t.astype(np.float32, casting="safe"), "casting="),
+        (lambda t: t.compress([True], out=A), "out="), (lambda t: t.__delitem__(0), r"np\.delete"),
+        (lambda t: t.__reduce_ex__(2), r"t\.data.*state_dict"),
     ],
 )  # fmt: skip
 def test_refusals(call, says):

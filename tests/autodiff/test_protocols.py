@@ -457,6 +457,11 @@ def test_full_names():
     [
         ("cuda", "CPU"), ("unsqueeze", r"np\.expand_dims\(t, axis\)"), ("view", r"t\.reshape"),
         ("permute", r"t\.transpose"), ("zero_grad", r"t\.grad = None"), ("grad_fn", r"t\.node"),
+        ("clone", r"t\.copy\(\)"), ("gt", "a > b"), ("narrow", r"t\[start"), ("movedim", r"np\.moveaxis"),
+        ("masked_fill_", "in place"), ("exp_", "in place"), ("new_tensor", r"np\.array\(data"), ("bool", "astype"),
+        ("requires_grad_", r"t\.requires_grad = False"), ("outer", r"np\.outer\(t, b\)$"),
+        ("inner", r"np\.inner\(t, b\)$"), ("where", r"np\.where\(condition, t, other\)"),
+        ("maximum", r"np\.maximum\(t, x2\)"), ("median", r"np\.median\(t\)"),
         ("relu", r"F\.relu\(t\)"), ("exp", r"write np\.exp\(t\)"), ("log", r"write np\.log\(t\)"),
         ("isnan", r"write np\.isnan\(t\)"), ("mul_", "in place"), ("masked_fill", r"np\.where"),
         ("zzz", "has no 'zzz'$"), ("_relu", "has no '_relu'$"), ("ndarray", "has no 'ndarray'$"),
