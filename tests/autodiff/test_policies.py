@@ -85,6 +85,21 @@ def _():
     assert grad(lambda x: np.copysign(x, -1.0), [0.0, 2.0]) == [0, -1]
 
 
+@row("second derivatives of `abs`, `norm`, `std`, `hypot` at these points")
+def _():
+    squares = {
+        lambda x: np.sum(np.abs(x)) ** 2: np.zeros(2),
+        lambda x: np.linalg.norm(x) ** 2: np.zeros(2),
+        lambda x: np.linalg.norm(x, 3) ** 2: np.zeros(2),
+        lambda x: np.std(x) ** 2: np.ones(2),
+        lambda x: np.hypot(x[0], x[1]) ** 2: np.zeros(2),
+    }
+    for f, at in squares.items():
+        assert ad.hessian(f)(at).tolist() == [[0, 0], [0, 0]]
+    assert ad.hessian(lambda x: np.sum(x * x))(np.zeros(2)).tolist() == [[2, 0], [0, 2]]
+    assert ad.hessian(np.var)(np.ones(2)).tolist() == [[0.5, -0.5], [-0.5, 0.5]]
+
+
 @row("`fmax`, `fmin` next to NaN")
 def _():
     for f in (np.fmax, np.fmin):
