@@ -23,6 +23,12 @@ __all__ = ["check"]
 ONCE = "cannot be differentiated"
 """How a report says that a rule has no derivative of its own."""
 
+UNEXPECTED = (Exception, SystemExit)
+"""What an author's code may raise: an op that calls sys.exit has failed, whatever code it asks for."""
+
+PAIR = "a call as in samples, and the exception that it must raise, or a tuple of them"
+"""What each of the error samples is."""
+
 REMARKS = {
     "once": "once: the rule has no derivative of its own; a second derivative through it raises",
     "surrogate": "surrogate: the rule is not the derivative, on purpose; its values were not compared",
@@ -112,7 +118,7 @@ def examined(op: Op[..., Any], rng: int) -> Outcome:
     try:
         cases = [Case(op, i, sample) for i, sample in enumerate(samples(op, rng))]
         bad = op.error_samples(np.random.default_rng(rng)) if callable(op.error_samples) else op.error_samples
-    except Exception as error:
+    except UNEXPECTED as error:
         return Outcome(op, [], [], [Failure("samples", f"the samples cannot be made: {_said(error)}")])
     if not cases:
         return Outcome(op, [], [], [Failure("no samples", _how_to_sample(op))])
@@ -122,7 +128,7 @@ def examined(op: Op[..., Any], rng: int) -> Outcome:
             outcome.reports.append(examine(op, case.arguments, None, None, rng, sample=case.number)[0])
         except CheckError as error:
             _note(outcome, error.kind, _rerun(error, op, rng), case.number)
-        except Exception as error:  # the forward's, or a declaration's that is only noticed when the op is called
+        except UNEXPECTED as error:  # the forward's, or a declaration's that is only noticed when the op is called
             _note(outcome, "raises", f"the call raises: {_said(error)}\n  sample: {case}", case.number)
     if not outcome.failures:
         try:
@@ -142,7 +148,7 @@ def _note(outcome: Outcome, kind: str, text: str, number: int) -> None:
     outcome.failures.append(Failure(kind, text, [number]))
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     """Write an unexpected error, and where it arose."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
@@ -157,16 +163,30 @@ def _rerun(error: CheckError, op: Op[..., Any], rng: int) -> str:
 
 def _accepted(op: Op[..., Any], bad: Any) -> Iterator[Failure]:
     """Find calls that should raise, but do not, or otherwise."""
-    for i, (sample, expected) in enumerate(bad):
-        *args, settings = sample if isinstance(sample[-1], dict) else (*sample, {})
+    if not isinstance(bad, (list, tuple)):
+        yield Failure("error sample", f"error_samples gives {bad!r}, but shall be a list of pairs: {PAIR}")
+        return
+    for i, pair in enumerate(bad):
+        if not (isinstance(pair, (list, tuple)) and len(pair) == 2 and (expected := _exceptions(pair[1]))):
+            yield Failure("error sample", f"error_samples[{i}] is {pair!r}, but shall be a pair: {PAIR}")
+            continue
+        given = pair[0] if isinstance(pair[0], tuple) else (pair[0],)
+        *args, settings = given if given and isinstance(given[-1], dict) else (*given, {})
         said = "nothing was raised"
         try:
             op(*args, **settings)
         except expected:
             continue
-        except Exception as error:
+        except UNEXPECTED as error:
             said = _said(error)
-        yield Failure("error sample", f"error_samples[{i}] should raise {expected.__name__}: {said}")
+        names = " or ".join(one.__name__ for one in expected)
+        yield Failure("error sample", f"error_samples[{i}] should raise {names}: {said}")
+
+
+def _exceptions(expected: Any) -> tuple[type[BaseException], ...]:
+    """Return the exceptions that a call may raise, given as ``pytest.raises`` takes them; empty if there is none."""
+    several = expected if isinstance(expected, tuple) else (expected,)
+    return several if all(isinstance(one, type) and issubclass(one, BaseException) for one in several) else ()
 
 
 def _how_to_sample(op: Op[..., Any]) -> str:

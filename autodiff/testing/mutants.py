@@ -173,7 +173,7 @@ class _Bench:
             try:
                 if _bits(_answers(twin, node, g)) != want:
                     yield case
-            except Exception:  # whatever it is, the engine would hand it on to the user
+            except (Exception, SystemExit):  # whatever it is, the engine would hand it on to the user
                 yield None
 
     def refuses(self, twin: Op[..., Any]) -> bool:
@@ -194,7 +194,7 @@ class _Bench:
         """Return True where a check fails, else its report."""
         try:
             return examine(twin, case.arguments, None, None, 0, sample=case.number, without=without)[0]
-        except Exception:  # the samples have passed, so it is the mutant's
+        except (Exception, SystemExit):  # the samples have passed, so it is the mutant's
             return True
 
     @property

@@ -181,6 +181,53 @@ def test_what_a_pass_does_not_say(capsys, verdict, rule):
     assert f"\n{verdict.split()[1]}: " in out
 
 
+RULE = '\n@f.vjp("x")\ndef _(g): return 2 * g\n'
+LEAVES = {
+    "rule": "@ad.op(samples=[(np.ones(2),)])\ndef f(x): return 2 * x\n@f.vjp('x')\ndef _(g): sys.exit(0)",
+    "forward": "@ad.op(samples=[(np.ones(2),)])\ndef f(x): sys.exit(0)" + RULE,
+    "samples": "@ad.op(samples=lambda rng: sys.exit(0))\ndef f(x): return 2 * x" + RULE,
+    "bad input": (
+        "@ad.op(samples=[(np.ones(2),)], error_samples=[((np.ones(3),), ValueError)])\n"
+        "def f(x): return 2 * x if x.size < 3 else sys.exit(0)" + RULE
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", LEAVES)
+def test_an_op_that_leaves_the_program_has_failed(capsys, where):
+    write("import sys\nimport numpy as np\nimport autodiff as ad\n" + LEAVES[where] + RIGHT)
+    out = run(capsys, "check", "my_ops.py", code=1)
+    assert rows(out)["f"][2] == {"samples": "samples", "bad input": "error sample"}.get(where, "raises")
+    assert "SystemExit: 0" in out
+    assert rows(out)["cube"][2] == "passed"
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ('[((np.ones(2),), "ValueError")]', "error_samples[0] is ((array([1., 1.]),), 'ValueError'), but shall be"),
+        ("[((), ValueError)]", "error_samples[0] should raise ValueError: TypeError"),
+        ("[np.ones(2)]", "error_samples[0] is array([1., 1.]), but shall be a pair"),
+        ("lambda rng: 3", "error_samples gives 3, but shall be a list"),
+        ("[((np.ones(2),), (KeyError, ValueError))]", "should raise KeyError or ValueError: nothing was raised"),
+    ],
+)
+def test_bad_error_samples_are_named(capsys, bad, said):
+    code = f"@ad.op(samples=[(np.ones(2),)], error_samples={bad})\ndef f(x): return 2 * x"
+    write(f"import numpy as np\nimport autodiff as ad\n{code}{RULE}{RIGHT}")
+    out = run(capsys, "check", "my_ops.py", code=1)
+    assert rows(out)["f"][2] == "error sample"
+    assert said in out
+    assert rows(out)["cube"][2] == "passed"
+
+
+def test_several_exceptions_may_be_expected_and_a_single_array_is_a_call(capsys):
+    bad = "[((np.ones(3),), (KeyError, ValueError)), (np.ones(3), ValueError)]"
+    code = f"@ad.op(samples=[(np.ones((2, 2)),)], error_samples={bad})\ndef f(x):\n    p, q = x\n    return 2 * x"
+    write(f"import numpy as np\nimport autodiff as ad\n{code}{RULE}")
+    assert rows(run(capsys, "check", "my_ops.py"))["f"][2] == "passed"
+
+
 # --- wrong calls ---
 
 
