@@ -15,8 +15,9 @@ from .anomaly import AnomalyError, detect_anomaly
 from .differentiate import gradients
 from .explanation import explain
 from .modes import decompose, no_grad, scope
-from .op import op, save
+from .op import op
 from .recompute import recompute
+from .saving import save
 from .tensor import Tensor, as_tensor
 from .transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 

@@ -11,7 +11,7 @@ from .hints import refuse_settings
 from .node import Spec
 from .protocols import NumPyProtocols
 
-__all__ = ["arrange", "bind", "convert", "own"]
+__all__ = ["arrange", "bind", "convert", "own", "result"]
 
 
 def arrange(op: Spec, args: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
@@ -55,6 +55,15 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
     if missing := signature.required - settings.keys():
         raise TypeError(f"{op.name}() needs the setting {', '.join(sorted(missing))}")
     return {**signature.settings, **settings}
+
+
+def result(op: Spec, out: Any) -> Any:
+    """Make an array or NumPy scalar of what a forward has returned."""
+    array = np.asarray(out)
+    if array.dtype.kind not in "fiub":
+        what = "None: does it lack a return?" if out is None else f"{type(out).__name__} of dtype {array.dtype}"
+        raise TypeError(f"the forward of {op.name!r} returned {what}")
+    return array[()]
 
 
 def own(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,8 +56,8 @@ class Module:
     _containers: tuple[str, ...] = ()  # attributes whose list or dictionary of parts may grow
 
     def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
         adopted = self._adopt(name, value)
+        object.__setattr__(self, name, value)
         if isinstance(value, (list, dict)) and (adopted or not value) and name not in self._containers:
             object.__setattr__(self, "_containers", (*self._containers, name))
 
@@ -324,8 +324,20 @@ def _entries(name: str, value: Any) -> Iterable[tuple[str, Any]]:
     """Return the tensors and modules that an attribute holds, itself or as a collection, with their names."""
     if isinstance(value, (Tensor, Module)):
         return ((name, value),)
+    _refuse_wrapped(name, value)
     if isinstance(value, (list, tuple, dict)):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
+        items = list(value.items() if isinstance(value, dict) else enumerate(value))
+        for key, part in items:
+            _refuse_wrapped(f"{name}.{key}", part)
         kinds = (Tensor, Module, list, tuple, dict)  # collections may hold collections
         return [entry for key, part in items if isinstance(part, kinds) for entry in _entries(f"{name}.{key}", part)]
     return ()
+
+
+def _refuse_wrapped(name: str, value: Any) -> None:
+    """Refuse a function that wraps a module: that module's parameters would silently not be found."""
+    if callable(value) and not isinstance(value, Module) and isinstance(getattr(value, "__wrapped__", None), Module):
+        raise TypeError(
+            f"{name} is a function around a module, which hides the module's parameters. Keep the module, and wrap its "
+            f"forward: block.forward = ad.recompute(block.forward)"
+        )

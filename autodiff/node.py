@@ -230,7 +230,8 @@ class Spec:
                 known = [*RESERVED, *self.signature.full.parameters, *extra]
                 raise TypeError(
                     f"op {self.name!r}: a VJP rule asks for {name!r}, which is neither an argument, a setting nor a "
-                    f"saved value of it; known are {', '.join(known)}.{nearest(name, known)}"
+                    f"saved value; known are {', '.join(known)}.{nearest(name, known)} To have a value of the forward, "
+                    f"write there: return ad.save(out, {name}=...)"
                 )
         return {name: extra[name] for name in plan.values}
 

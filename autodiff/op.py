@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from . import anomaly, binding, modes
 from .backward import Pick
 from .node import OPS, TWINS, Leaf, Node, Plan, Spec, Vertex
 from .protocols import as_numpy
+from .saving import Saved, save
 from .tensor import Tensor, wrap
 
 __all__ = ["PICK", "Op", "op", "save", "zeros"]
@@ -38,40 +39,6 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 _AS_THEY_ARE = frozenset({np.ndarray, float, int, bool, np.float64, np.float32, type(None)})
 """Argument types that a forward takes unconverted. Python's numbers stay what they are: weak in NumPy's promotion."""
-
-
-class Saved(NamedTuple):
-    """An output together with values of the forward for the rules."""
-
-    out: Any
-    values: dict[str, Any]
-
-
-def save(out: R, /, **values: Any) -> R:
-    """Return an op's output together with values that its rules ask for by name.
-
-    To be used in the ``return`` of a forward. Where nothing is recorded, the values are dropped at once.
-
-    Parameters
-    ----------
-    out : ndarray or tuple of ndarray
-        What the op returns to its caller.
-    **values
-        Anything computed in the forward. The names must differ from the op's parameters.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from autodiff import op, save
-    >>> @op
-    ... def rms(x):
-    ...     y = np.sqrt(np.mean(x * x))
-    ...     return save(y, n=x.size)
-    >>> @rms.vjp("x")
-    ... def _(g, x, out, n):
-    ...     return g * x / (n * out)
-    """
-    return Saved(out, values)  # type: ignore[return-value]  # taken apart by the recording call, so never seen outside
 
 
 def zeros(g: Any) -> Any:
@@ -117,9 +84,12 @@ class Op(Spec, Generic[P, R]):
 
     def decomposition(self, function: Rule) -> Rule:
         """Register the decorated function as the op's meaning in primitives. It takes what the op takes."""
-        ours, theirs = list(self.signature.full.parameters), list(inspect.signature(function).parameters)
-        if ours != theirs:
-            raise TypeError(f"op {self.name!r} takes {ours}, its decomposition takes {theirs}; they must be the same")
+        ours, theirs = self.signature.full.parameters, inspect.signature(function).parameters
+        if [(p.name, repr(p.default)) for p in ours.values()] != [(p.name, repr(p.default)) for p in theirs.values()]:
+            raise TypeError(
+                f"op {self.name!r} takes {', '.join(map(str, ours.values()))}; its decomposition takes "
+                f"{', '.join(map(str, theirs.values()))}; they must be the same, defaults included"
+            )
         self.decomposed = function
         return function
 
@@ -190,7 +160,7 @@ class Op(Spec, Generic[P, R]):
         if type(out) is np.ndarray:
             out, root = _view_of(out, args)
         elif not isinstance(out, np.generic):
-            out = np.asarray(out)[()]
+            out = binding.result(self, out)
         if out.dtype.kind != "f":
             return self._constants(out, args)
         node = _record(plan, args, values, parents, out, extra, bound, out.shape, out.dtype, mode, root)

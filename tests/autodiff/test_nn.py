@@ -513,3 +513,30 @@ def test_parameters_can_be_exchanged():
     model.a, model.b = Tensor([1.0], requires_grad=True), Tensor([2.0], requires_grad=True)
     model.load_state_dict({"a": model.b, "b": model.a})
     assert (model.a.item(), model.b.item()) == (2.0, 1.0)
+
+
+def test_function_around_a_module_is_no_part():
+    # Its parameters would not be found: not trained, not saved, without a word.
+    class Stack(nn.Module):
+        def __init__(self):
+            self.layers = [nn.Linear(2, 2, rng=0), nn.Linear(2, 2, rng=1)]
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    model = Stack()
+    before = list(model.state_dict())
+    with pytest.raises(TypeError, match=r"layers\.0 is a function around a module.*forward = ad\.recompute"):
+        model.layers = [ad.recompute(layer) for layer in model.layers]
+    with pytest.raises(TypeError, match=r"first is a function around a module"):
+        model.first = ad.recompute(nn.Linear(2, 2, rng=0))
+    assert list(model.state_dict()) == before
+    model.layers[1] = ad.recompute(model.layers[1])
+    with pytest.raises(TypeError, match=r"layers\.1 is a function around a module"):
+        list(model.parameters())
+    model.layers[1] = model.layers[1].__wrapped__
+    for layer in model.layers:
+        layer.forward = ad.recompute(layer.forward)
+    assert list(model.state_dict()) == before

@@ -364,3 +364,23 @@ def test_what_is_no_number_is_named_plainly():
         leaf(1.0) * {}
     with pytest.raises(TypeError, match=r"F\.stack joins tensors"):
         np.add(leaf(1.0), [leaf([1.0]), None])
+
+
+def passing(forward):
+    made = Op(forward)
+    made.vjp("x")(lambda g: g)
+    return made
+
+
+def test_forward_without_return_is_named():
+    def absent(x):
+        np.exp(x)
+
+    with pytest.raises(TypeError, match=r"the forward of 'absent' returned None: does it lack a return\?"):
+        passing(absent)(leaf(1.0))
+
+    def text(x):
+        return "a"
+
+    with pytest.raises(TypeError, match="the forward of 'text' returned str of dtype"):
+        passing(text)(leaf(1.0))
