@@ -242,6 +242,13 @@ class _Watcher:
         ]
         lines += [_given(name, value, contribution.shape, index) for name, value in _saved(node) if value.dtype != bool]
         lines.append(_origin(node))
+        for name, value in _saved(node):
+            if value.dtype.kind == "f" and not np.isfinite(value).all():
+                at, held = _first(value, ~np.isfinite(value))
+                lines.append(
+                    f"{_element(name, at)} was {held} before: if no op was named while it was computed, it came in with "
+                    f"the data"
+                )
         g = self.cotangents.get(node)
         if type(g) is not list and g is not None and contribution.shape == np.shape(g) and _plain(g)[index] == 0:
             below_where = "where" in self.consumers.get(node, ())

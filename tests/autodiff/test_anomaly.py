@@ -238,6 +238,12 @@ def test_zero_times_infinity_below_a_where_is_recognised():
     assert x.grad.tolist() == [0.25, 0.0]
 
 
+def test_data_that_came_in_not_finite():
+    data, w = np.array([[1.0, 2.0], [np.nan, 4.0]]), leaf(1, 2)
+    with pytest.raises(AnomalyError, match=r"x1\[1\] was nan before: .* it came in with the data"), ad.detect_anomaly():
+        ((data @ w - 1.0) ** 2).mean().backward()
+
+
 def test_gradients_and_second_order_are_watched():
     x = leaf(1, 0)
     with pytest.raises(AnomalyError) as caught, ad.detect_anomaly():
