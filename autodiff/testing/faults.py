@@ -1,7 +1,7 @@
 """The mistakes that authors of VJP rules make, as changes of a rule's syntax tree.
 
 What cannot change the result is not proposed: a sign under a square, the order of commuting operands, an allocation's
-dtype, the shape of g in place of that of out.
+dtype, the shape of g in place of that of out, a gradient that is computed though nobody needs it.
 """
 
 from __future__ import annotations
@@ -293,8 +293,10 @@ def _boolean_operation(node: ast.BoolOp) -> Iterator[Replacement]:
 
 
 def _choice(node: ast.IfExp) -> Iterator[Replacement]:
-    yield "condition", node.body
-    yield "condition", node.orelse
+    needed = any(getattr(part, "id", None) == "needs" for part in ast.walk(node.test))
+    for chosen, other in ((node.body, node.orelse), (node.orelse, node.body)):
+        if not (needed and isinstance(other, ast.Constant) and other.value is None):
+            yield "condition", chosen
 
 
 def _attribute(node: ast.Attribute) -> Iterator[Replacement]:

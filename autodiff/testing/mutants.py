@@ -124,14 +124,18 @@ def survey(cases: Iterable[Case]) -> Iterator[Survey]:
     for case in cases:
         grouped.setdefault(id(case.op), []).append(case)
     benches = [_Bench(group) for group in grouped.values()]
-    done: set[CodeType] = set()
+    first: dict[CodeType, str] = {}
     for bench in benches:
         odd = [rule.function for rule in bench.op.rules if type(rule.function) is not FunctionType]
         result = Survey(bench.op, unplanted=[f"no plain function, so nothing is planted in it: {rule}" for rule in odd])
+        known = [first[code] for code in dict.fromkeys(f.__code__ for f in bench.functions) if code in first]
+        if known and all(function.__code__ in first for function in bench.functions):
+            shared = " and ".join(dict.fromkeys(known))
+            result.unplanted.append(f"its rules are those of {shared}, where the mistakes in them are counted")
         for function in bench.functions:
             code = function.__code__
-            if code not in done:
-                done.add(code)
+            if code not in first:
+                first[code] = bench.op.name
                 users = [other for other in benches if any(f.__code__ is code for f in other.functions)]
                 with warnings.catch_warnings(), np.errstate(all="ignore"):
                     warnings.simplefilter("ignore")  # what a mutant warns of is not the author's concern
@@ -315,13 +319,13 @@ def _described(source: Source, fault: Fault, reached: bool) -> Mutant:
     """Write a mutant as a reader of the source would see it."""
     node: Any = fault.site.node
     lines = [line.encode() for line in source.lines[node.lineno - 1 : node.end_lineno]]
-    text = "" if isinstance(fault.replacement, ast.Pass) else ast.unparse(fault.replacement)
+    text = ast.unparse(fault.replacement)
     if isinstance(fault.replacement, (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp)):
         text = f"({text})"
     end = lines[-1][node.end_col_offset :]
     after = lines[0][: node.col_offset] + text.encode() + end
     before = b"".join(lines)
-    return Mutant(fault.kind, source.file, node.lineno, _joined(before), _joined(after) or "pass", reached)
+    return Mutant(fault.kind, source.file, node.lineno, _joined(before), _joined(after), reached)
 
 
 def _joined(line: bytes) -> str:

@@ -145,6 +145,17 @@ def rule(g: Array, out: Array, scale=2.0):
     assert not any(kind == "name" and "ndim" in before for kind, before, _ in found)
 
 
+def test_an_answer_that_is_not_needed_may_be_given():
+    def rule(g, a, b, needs):
+        return g * b if needs[0] else None, None if not needs[1] else g * a
+
+    product = made(lambda a, b: a * b, (("a", "b"), rule), samples=[(np.array([1.5, -2.0]), np.array([0.5, 3.0]))])
+    (found,) = surveyed(product)
+    assert found.planted > 10
+    assert not found.survivors
+    assert ("condition", "None") in texts(rule)
+
+
 # --- who notices ---
 
 
@@ -208,6 +219,29 @@ def test_a_helper_of_two_ops_is_planted_in_once():
     assert _doubled.__code__.co_firstlineno + 1 not in lines  # the second op's sample notices, where the first's do not
 
 
+def test_ops_of_one_factory_are_told_to_share_their_rules():
+    def factory(scale):
+        def forward(x):
+            return scale * x
+
+        forward.__name__ = f"by_{scale}"
+        return made(forward, (("x",), lambda g: scale * g), samples=[(np.ones(3),)])
+
+    first, second = surveyed(factory(2), factory(3))
+    assert first.planted > 0 == second.planted
+    assert not first.unplanted
+    assert second.unplanted == ["its rules are those of by_2, where the mistakes in them are counted"]
+
+
+def test_a_statement_dropped_on_the_line_of_its_condition_is_shown():
+    def rule(g, x):
+        if x.ndim > 5: g.sort()  # noqa: E701
+        return 2 * g * x
+
+    (found,) = surveyed(made(lambda x: x * x, (("x",), rule), samples=[(np.array([1.0, 3.0]),)]))
+    assert any(mutant.after.startswith("if x.ndim > 5: pass") for mutant in found.survivors)
+
+
 def test_mutants_leave_the_op_as_it_was():
     op = made(lambda x: x * x, (("x",), lambda g, x: 2 * g * x), samples=[(np.array([1.0, 3.0]),)])
     rules = list(op.rules)
@@ -245,6 +279,7 @@ def test_equal_integers_are_not_left_out(ids):
 
     samples = [(np.array([0.5, 1.5]), ids)]
     op = made(lambda x, ids: np.where(ids == 0, 3.0, 2.0) * x, (("x",), rule), samples=samples)
+    op.nondiff("ids")
     (found,) = surveyed(op)
     assert found.left_out == 0
     assert bool(found.survivors) == (0 not in ids)
