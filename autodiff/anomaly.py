@@ -246,8 +246,8 @@ class _Watcher:
             if value.dtype.kind == "f" and not np.isfinite(value).all():
                 at, held = _first(value, ~np.isfinite(value))
                 lines.append(
-                    f"{_element(name, at)} was {held} before: if no op was named while it was computed, it came in with "
-                    f"the data"
+                    f"{_element(name, at)} was {held} before: if no op was named when it was made, it came in with the "
+                    f"data"
                 )
         g = self.cotangents.get(node)
         if type(g) is not list and g is not None and contribution.shape == np.shape(g) and _plain(g)[index] == 0:
