@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -71,6 +72,26 @@ _MEANINGS: dict[str, tuple[str, ...]] = {
     ),
     "np.sqrt of the sum of squares, or np.linalg.norm": ("np.hypot.reduce",),
     "scipy.special's ufuncs that are recorded, listed in autodiff.functional.special": ("np.i0",),
+    "np.deg2rad(degrees + minutes / 60 + seconds / 3600)": ("scipy.special.radian",),
+    "-F.xlogy(t, t)": ("scipy.special.entr",),
+    "F.xlogy(x, x / y)": ("scipy.special.rel_entr",),
+    "F.xlogy(x, x / y) - x + y": ("scipy.special.kl_div",),
+    "10**t": ("scipy.special.exp10",),
+    "np.expm1(t) / t": ("scipy.special.exprel",),
+    "-2 * np.sin(t / 2) ** 2": ("scipy.special.cosm1",),
+    "np.expm1(y * np.log(x))": ("scipy.special.powm1",),
+    "np.expm1(power * np.log(x)) / power": ("scipy.special.boxcox",),
+    "np.sin, np.cos or np.tan of np.deg2rad(t)": (
+        "scipy.special.sindg", "scipy.special.cosdg", "scipy.special.tandg",
+    ),
+    "scipy.special.gammaln, for positive numbers": ("scipy.special.loggamma",),
+    "1 / scipy.special.gamma(t)": ("scipy.special.rgamma",),
+    "scipy.special.gammaln(a) + scipy.special.gammaln(b) - scipy.special.gammaln(a + b)": ("scipy.special.betaln",),
+    "np.exp of sums of scipy.special.gammaln": ("scipy.special.beta", "scipy.special.binom", "scipy.special.poch"),
+    "scipy.special.erfinv(1 - t)": ("scipy.special.erfcinv",),
+    "np.sqrt(2) * scipy.special.erfinv(2 * t - 1)": ("scipy.special.ndtri",),
+    "np.where(np.abs(r) <= delta, r * r / 2, delta * (np.abs(r) - delta / 2))": ("scipy.special.huber",),
+    "delta**2 * (np.sqrt(1 + (r / delta) ** 2) - 1)": ("scipy.special.pseudo_huber",),
     "t.data: it is a constant almost everywhere": ("np.angle", "np.spacing"),
     "the first argument itself, from which it differs by rounding only": ("np.nextafter",),
 }  # fmt: skip
@@ -84,7 +105,12 @@ def instead(name: str, covered: Iterable[str]) -> str:
         return f" Instead: {_INSTEAD[name]}."
     if name.startswith("np.fft."):
         return f" Instead: {_SPECTRUM}."
-    return nearest(name, covered, cutoff=0.8)
+    module, _, own = name.rpartition(".")
+    names = {full.rpartition(".")[2]: full for full in sorted(covered, key=lambda full: full.startswith(f"{module}."))}
+    if module == "scipy.special" and own not in names:  # no misspelling, but another function
+        return ""
+    found = nearest(own, names, cutoff=0.8)
+    return re.sub("'(.+)'", lambda match: repr(names[match[1]]), found)
 
 
 _SETTINGS = {

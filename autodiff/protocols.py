@@ -161,6 +161,8 @@ def _ufunc(ufunc: np.ufunc, method: str, args: Any, settings: dict[str, Any]) ->
     """Record a call of a ufunc or of one of its methods, or say why not."""
     if "out" in settings:
         refuse_out(full_name(ufunc), settings.pop("out"))
+    if method in ("reduce", "accumulate", "reduceat"):
+        settings.pop("array", None)  # NumPy hands it on twice, as the first argument too
     if ufunc in PLAIN and method != "at":
         args, settings = _plain(args), _plain(settings)
         partial = method == "__call__" and settings.get("where", True) is not True
@@ -332,8 +334,8 @@ def as_numpy(function: Callable[..., Any], made: Any) -> Callable[..., Any]:
         unknown = [name for name in rest if name not in made.signature.order]
         if unknown:
             raise TypeError(
-                f"{full_name(function)} on a tensor does not take {unknown[0]}=...; it is "
-                f"{made.name}{made.signature.full}"
+                f"{full_name(function)} on a tensor does not take {unknown[0]}={rest[unknown[0]]!r}; it is "
+                f"{made.name}{made.signature}"
             )
         return made(*arrays, **rest)
 

@@ -10,8 +10,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..hints import refuse_settings
 from ..node import TWINS, Array
 from ..op import op, save
+from ..protocols import refuse_out
 from .indexing import scatter_add
 
 __all__ = ["einsum", "matmul", "tril", "triu"]
@@ -186,7 +188,19 @@ def einsum(subscripts: str, *operands: Array, optimize: Optimize = None) -> Arra
     return einsum_many(*operands, subscripts=subscripts, optimize=optimize)
 
 
-TWINS[np.einsum] = einsum
+def _numpy_einsum(*operands: Any, out: Any = None, optimize: Optimize = None, **settings: Any) -> Array:
+    """``np.einsum`` of a tensor, with settings that it takes only as they are by default."""
+    refuse_out("np.einsum", out)
+    refuse_settings("np.einsum", settings, ("dtype", "order", "casting"))
+    for name, default in {"dtype": None, "order": "K", "casting": "safe"}.items():
+        if settings.get(name, default) != default:
+            raise TypeError(
+                f"np.einsum on a tensor takes {name}={default!r} only, got {settings[name]!r}; cast with astype"
+            )
+    return einsum(*operands, optimize=optimize)
+
+
+TWINS[np.einsum] = _numpy_einsum
 
 
 @op(

@@ -223,7 +223,10 @@ def _reduce(reduction: Callable[..., Array]) -> Callable[..., Array]:
     """Let a reduction be called as a ufunc's method, whose axis is the first unless another is given."""
 
     def reduce(array: Array, axis: Axis = 0, **settings: Any) -> Array:
-        return reduction(array, axis=axis, **settings)
+        result = reduction(array, axis=axis, **settings)
+        if settings.get("initial", 0) is None and not np.size(to_array(array)) and result.size:
+            raise ValueError("initial=None leaves the reduction of no elements without a value: give a number")
+        return result
 
     return reduce
 
@@ -231,9 +234,11 @@ def _reduce(reduction: Callable[..., Array]) -> Callable[..., Array]:
 def _accumulate(scan: Callable[..., Array]) -> Callable[..., Array]:
     """Likewise a running sum or product."""
 
-    def accumulate(array: Array, axis: int = 0, **settings: Any) -> Array:
+    def accumulate(array: Array, axis: Axis = 0, **settings: Any) -> Array:
         if np.ndim(to_array(array)) == 0:
             raise TypeError("cannot accumulate on a scalar")
+        if axis is None or isinstance(axis, tuple):
+            raise ValueError(f"accumulate runs along one axis, got {axis=}")
         return scan(array, axis=axis, **settings)
 
     return accumulate

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..node import TWINS, Array
 from ..op import op
+from ..protocols import refuse_out
 from ._blocks import unboxed
 from ._samples import PAIRS, SHAPES, away, distinct
 
@@ -350,8 +351,14 @@ def _(g: Array, x: Array) -> Array:
     return np.where(np.isfinite(x), g, 0.0)  # y = x, or a constant
 
 
-def _numpy_clip(a: Array, a_min: Array = None, a_max: Array = None, *, min: Array = None, max: Array = None) -> Array:
+def _numpy_clip(
+    a: Array, a_min: Array = None, a_max: Array = None, out: Any = None, *, min: Array = None, max: Array = None,
+    **settings: Any,
+) -> Array:  # fmt: skip
     """``np.clip`` of a tensor, whose limits have two names each."""
+    refuse_out("np.clip", out)
+    if settings:
+        raise TypeError(f"np.clip on a tensor takes its two limits, and no {next(iter(settings))}=...")
     if (a_min is not None and min is not None) or (a_max is not None and max is not None):
         raise TypeError("np.clip takes each limit once: as a_min or min, and as a_max or max")
     return clip(a, min if a_min is None else a_min, max if a_max is None else a_max)

@@ -41,7 +41,7 @@ def ptp(a: Array, axis: Axis = None, keepdims: bool = False) -> Array:
 
 @twin("average")
 def average(
-    a: Array, axis: Axis = None, weights: Array = None, returned: bool = False, *, keepdims: bool = False
+    a: Array, axis: Axis | list[int] = None, weights: Array = None, returned: bool = False, *, keepdims: bool = False
 ) -> Array:
     """Weighted mean, ``sum(weights * a) / sum(weights)``; differentiable by the weights too.
 
@@ -49,7 +49,7 @@ def average(
     ----------
     a : array
         Of any shape.
-    axis : int, tuple of int or None
+    axis : int, tuple of int, list of int or None
         Over which axes; None for all.
     weights : array, optional
         Of the shape of `a`, or of its lengths along the axes. All are equal by default.
@@ -80,6 +80,7 @@ def average(
     (5.0, array([-0.75,  0.25]))
     """
     a = operand(a)
+    axis = tuple(axis) if isinstance(axis, list) else axis
     if weights is None:
         mean = np.mean(a, axis=axis, keepdims=bool(keepdims))
         total: Any = np.full(mean.shape, a.size / max(mean.size, 1), mean.dtype)
