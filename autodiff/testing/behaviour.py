@@ -212,41 +212,57 @@ def check_saved(e: Examination) -> None:
         e.report.skipped["saved-in-vain"] = "the outputs are empty"
         return
     saved = e.trial.saved()
+    names = [name for name, value in saved.items() if _has_floats(value)]
     with np.errstate(all="ignore"):
-        want = _bits(e.trial.raw_with({}, e.cotangents[0]))
-        unused = [name for name, value in saved.items() if _has_floats(value) and not _matters(e, name, value, want)]
-    e.report.saved_in_vain = tuple(map(e.readable, unused))
+        unused = [name for name in names if not _matters(e, name, saved)]
+    e.report.saved, e.report.saved_in_vain = tuple(map(e.readable, names)), tuple(map(e.readable, unused))
 
 
 def _has_floats(value: Any) -> bool:
     return isinstance(value, np.floating) or any(a.dtype.kind == "f" and a.size for a in arrays_in(value))
 
 
-def _matters(e: Examination, name: str, value: Any, want: list[bytes]) -> bool:
-    """Whether some replacement changes the gradient. NaN alone would not: it fails comparisons as -1 fails x > 0."""
-    for fill in (np.nan, -0.5, 0.5, 2.0):
-        try:
-            answers = e.trial.raw_with({name: _filled(value, fill)}, e.cotangents[0])
-        except Exception:  # the rule could not work with that value, so it looks at it
-            return True
-        if _bits(answers) != want:
-            return True
+FILLS = (np.nan, -0.5, 0.0, 0.5, 2.0, -np.inf)
+"""What a saved value is filled with. NaN alone would not do: it fails comparisons as -1 fails x > 0."""
+
+
+def _matters(e: Examination, name: str, saved: dict[str, Any]) -> bool:
+    """Whether some replacement changes what the rules do: here, or in another branch of them.
+
+    What leads there is not known; so all other saved values are replaced too, masks as well as numbers.
+    """
+    g = e.cotangents[0]
+    here = _outcome(e, {}, g)
+    if any(_outcome(e, {name: _filled(saved[name], fill)}, g) != here for fill in FILLS):
+        return True
+    zero = [np.zeros_like(part)[()] for part in g]
+    for fill in FILLS[1:5]:
+        state = {other: _filled(value, fill, fill > 0) for other, value in saved.items() if other != name}
+        for cotangent in (g, zero):
+            if len({_outcome(e, {**state, name: _filled(saved[name], own)}, cotangent) for own in FILLS}) > 1:
+                return True
     return False
 
 
-def _filled(value: Any, fill: float) -> Any:
-    """Replace the floating arrays in a saved value."""
+def _outcome(e: Examination, saved: dict[str, Any], cotangents: list[Any]) -> tuple[bytes, ...] | None:
+    """Run the rules with some saved values replaced; return the bits that they give, None where they raise."""
+    try:
+        return tuple(array.tobytes() for array in _flatten(e.trial.raw_with(saved, cotangents)))
+    except Exception:  # the rule could not work with these values
+        return None
+
+
+def _filled(value: Any, fill: float, truth: bool | None = None) -> Any:
+    """Replace the floating arrays in a saved value, and the boolean ones where a truth value is given."""
     if isinstance(value, (np.ndarray, np.generic)):
+        if value.dtype.kind == "b" and truth is not None:
+            return np.full_like(value, truth)[()]
         return np.full_like(value, fill)[()] if value.dtype.kind == "f" else value
     if isinstance(value, (tuple, list)):
-        return type(value)([_filled(part, fill) for part in value])
+        return type(value)([_filled(part, fill, truth) for part in value])
     if isinstance(value, dict):
-        return {key: _filled(part, fill) for key, part in value.items()}
+        return {key: _filled(part, fill, truth) for key, part in value.items()}
     return value
-
-
-def _bits(answers: list[Any]) -> list[bytes]:
-    return [array.tobytes() for array in _flatten(answers)]
 
 
 def _flatten(answers: Any) -> Iterator[NDArray[Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..node import OPS
-from ..op import Op
+from ..op import Op, zeros
 from .report import VacuousCheckError, VJPError, VJPReport
 from .vjp import examine, find_op
 
@@ -188,15 +188,25 @@ def check_op(name: Op[..., Any] | str) -> list[VJPReport]:
 
 
 def judge(op: Op[..., Any], reports: list[VJPReport]) -> None:
-    """Raise for what holds in all samples: an argument without influence, a value saved in vain."""
+    """Raise for what holds wherever it could show: an argument without influence, a value saved in vain.
+
+    A sample without the argument, or with no element of it, says nothing about it, for or against.
+    """
     where = f"{op.name}, all {len(reports)} samples\n  "
     rerun = f"\n  rerun:  check_op({op.name!r})"
-    in_vain = set.intersection(*(set(report.saved_in_vain) for report in reports))
+    needed = {name for report in reports for name in set(report.saved) - set(report.saved_in_vain)}
+    in_vain = {name for report in reports for name in report.saved} - needed
     if in_vain:
         what = f"no gradient depends on what is saved: {', '.join(sorted(in_vain))}"
         raise VJPError(f"VJPError[saved-in-vain]: {where}{what}{rerun}", kind="saved-in-vain")
-    differentiable = op.signature.variadic or len(op.nondifferentiable) < len(op.signature.arguments)
-    vacuous = set.intersection(*(set(report.vacuous) for report in reports))
-    if differentiable and (vacuous or not any(report.passed for report in reports)):
-        what = f"no output depends on {', '.join(sorted(vacuous))}" if vacuous else "there is no floating array"
+    if all("value" in report.skipped for report in reports) and any(report.passed for report in reports):
+        return  # a surrogate
+    ruled = {i for rule in op.rules if rule.function is not zeros for i in rule.arguments} - op.nondifferentiable
+    effective = {name for report in reports for name in set(report.varied) - set(report.vacuous)}
+    if op.signature.variadic:  # its arrays are one argument
+        effective = set(op.signature.arguments) if effective else set()
+    vacuous = [name for i, name in enumerate(op.signature.arguments) if i in ruled and name not in effective]
+    if vacuous:
+        tried = {name for report in reports for name in report.varied}
+        what = f"no output depends on {', '.join(vacuous)}" if tried else "there is no floating array with elements"
         raise VacuousCheckError(f"VacuousCheckError[vacuous]: {where}{what}{rerun}", kind="vacuous")

@@ -80,6 +80,10 @@ class VJPReport:
         Arguments that no output depends on, here.
     saved_in_vain : tuple of str
         Saved values that do not matter for the gradient, here.
+    varied : tuple of str
+        Arguments that were varied: floating, not empty, and not declared to have the derivative zero.
+    saved : tuple of str
+        Saved floating values that were tried for `saved_in_vain`.
     """
 
     op: str
@@ -92,6 +96,8 @@ class VJPReport:
     skipped: dict[str, str] = field(default_factory=dict)
     vacuous: tuple[str, ...] = ()
     saved_in_vain: tuple[str, ...] = ()
+    varied: tuple[str, ...] = ()
+    saved: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Write the verdict with its figures, the checks made, and the reasons for those that were not."""

@@ -29,6 +29,9 @@ def check_value(e: Examination) -> None:
     declared = {i for rule in e.op.rules if rule.function is zeros for i in rule.arguments}
     vacuous = set(compare(e.problem, e.report)) - declared
     e.report.vacuous = tuple(e.subject.arguments[i] for i in sorted(vacuous))
+    if any(out.size for out in e.trial.values):
+        varied = [i for i in e.wrt if np.size(e.values[i]) and declared_of(e.op, i) not in declared]
+        e.report.varied = tuple(e.subject.arguments[i] for i in varied)
 
 
 CHECKS: tuple[tuple[str, Callable[[Examination], None]], ...] = (
@@ -86,8 +89,9 @@ def check_vjp(
     shapes of arguments that broadcast ("broadcast"), other spellings and other choices of a setting named ``axis``
     ("axis"), one argument in two places ("reuse"). Then follows what else the op declares ("linear", "decomposition"),
     the derivatives of the rule itself ("second-order", "transposition"; a rule that has none may raise, and they are
-    skipped), and what it keeps: longer than the result ("memory"), or for nothing ("saved-in-vain"). A rule that raises
-    has the kind "raises".
+    skipped), and what it keeps: longer than the result ("memory"), or for nothing ("saved-in-vain": only
+    reported, since another branch may need it; `check_op` judges it over all samples). A rule that raises has the kind
+    "raises".
 
     Parameters
     ----------
@@ -170,12 +174,6 @@ def check_vjp(
             f"{subject.name}: there is no floating array to differentiate among the arguments. Pass arrays, or name "
             f"Python numbers in wrt"
         )
-    if report.saved_in_vain:
-        names = ", ".join(map(repr, report.saved_in_vain))
-        raise subject.wrong(
-            "saved-in-vain", None, f"saved for a VJP rule, but no gradient depends on it: {names}. Save what the rule "
-            f"uses, a shape instead of an array",
-        )  # fmt: skip
     if report.vacuous and not expect_zero:
         names = ", ".join(report.vacuous)
         raise subject.unclear(

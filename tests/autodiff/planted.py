@@ -13,6 +13,7 @@ import numpy as np
 
 from autodiff import save
 from autodiff.op import Op
+from autodiff.testing import check_op, check_vjp
 
 Rules = dict[tuple[str, ...], Callable[..., Any]]
 
@@ -54,6 +55,15 @@ class Planted:
         """Make the op, and draw arguments."""
         sound = SOUND[self.sound]
         return sound.op(self.rules), (self.draw or sound.draw)(np.random.default_rng(seed))
+
+    def check(self, seed: int) -> None:
+        """Check the op at the arguments; what is judged over all samples, with these as the only sample."""
+        made, args = self.case(seed)
+        if self.kind == "saved-in-vain":
+            made.samples = [args]
+            check_op(made)
+        else:
+            check_vjp(made, *args, rng=seed)
 
 
 def normal(*shapes):

@@ -75,9 +75,8 @@ def test_right_rules_pass(name, seed):
 def test_planted_rule_is_found_by_its_kind(planted):
     error = VacuousCheckError if planted.kind == "vacuous" else VJPError
     for seed in range(20):
-        made, args = planted.case(seed)
         with pytest.raises(error, match=rf"^{error.__name__}\[{planted.kind}\]: ") as info:
-            check_vjp(made, *args, rng=seed)
+            planted.check(seed)
         assert info.value.kind == planted.kind
         assert planted.suspect is None or planted.suspect in info.value.suspect
         assert planted.arg is None or planted.arg == info.value.arg
@@ -533,6 +532,44 @@ def test_what_one_sample_does_not_show_is_judged_over_all():
         judge(made, [Case(made, 0, (np.array([1, 2]), {"on": True})).check()])
 
 
+EMPTY = np.zeros((0, 2))
+
+
+@pytest.mark.parametrize("other", [(EMPTY, EMPTY), (np.ones(2), None)], ids=["empty", "absent"])
+def test_a_sample_that_cannot_tell_excuses_nothing(other):
+    """Neither an argument without influence, nor a value that is saved for it in vain."""
+    made = Op(lambda x, y=None: save(2 * x if y is None else 2 * x + 0 * y, root=np.sqrt(np.abs(x))))
+    made.vjp("x")(lambda g: 2 * g)
+    made.vjp("y")(lambda g: np.zeros_like(g))
+    made.samples = [(np.ones(2), np.ones(2)), other]
+    with pytest.raises(VacuousCheckError, match="no output depends on y"):
+        check_op(made)
+    made.vjp("y")(lambda g, root: np.zeros_like(g) * len(root))
+    with pytest.raises(VJPError, match=r"no gradient depends on what is saved: root"):
+        check_op(made)
+
+
+@pytest.mark.parametrize("drawn", [(EMPTY,), (np.array([1, 2]),)])
+def test_samples_that_vary_nothing_are_no_pass(drawn):
+    with pytest.raises(VacuousCheckError, match="no floating array with elements"):
+        check_op(squares(drawn))
+
+
+@pytest.mark.parametrize("keep", [lambda x: x > 0, lambda x: x], ids=["mask", "input"])
+def test_what_another_branch_needs_is_not_in_vain(keep):
+    made = Op(lambda x: save(np.where(x > 0, x, np.expm1(np.minimum(x, 0))), kept=keep(x)))
+    made.vjp("x")(lambda g, kept, out: np.where(kept > 0, g, g * (out + 1)))
+    assert check_vjp(made, np.array([0.5, 1.5])).saved_in_vain == ()
+
+
+def test_a_value_saved_in_vain_is_reported_at_one_point_and_refused_over_all():
+    made = Op(lambda x: 2 * x, samples=[np.ones(2)])
+    made.vjp("x")(lambda g, x, out: 2 * g * np.ones(x.shape, x.dtype))
+    assert "saved, but not needed here: x, out" in str(check_vjp(made, np.ones(2)))
+    with pytest.raises(VJPError, match="what is saved: out, x"):
+        check_op(made)
+
+
 def test_numpys_functions_name_their_ops():
     x = np.array([[0.5, 1.5]])
     assert check_vjp(np.tanh, x).op == "tanh"
@@ -548,3 +585,9 @@ def test_a_declared_zero_is_compared_and_not_vacuous():
     with pytest.raises(VJPError) as error:
         check_vjp(wrong, np.array([0.5, 1.5]))
     assert error.value.kind == "value"
+
+
+def test_a_decomposition_has_the_defaults_of_its_op():
+    made = Op(lambda x, *, delta=1.0: delta * x)
+    with pytest.raises(TypeError, match=r"takes x, delta=1\.0; its decomposition takes x, delta=2\.0"):
+        made.decomposition(lambda x, *, delta=2.0: delta * x)
