@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 import traceback
 from collections.abc import Iterator
@@ -215,15 +216,12 @@ def _conclude(loaded: Loaded, outcomes: list[Outcome], rng: int) -> None:
             count = len(failure.samples)
             more = f"\n  the same on {count} of {len(outcome.cases)} samples: {failure.samples}" if count > 1 else ""
             print(printable(f"\n{outcome.op.name}: {failure.text}{more}"))
+        words = [loaded.target, outcome.op.name]
         seed = f" --rng {rng}" if rng else ""
-        print(printable(f"  again:  python -m autodiff check {_quoted(loaded.target)} {outcome.op.name}{seed}"))
+        print(printable(f"  again:  python -m autodiff check {shlex.join(words)}{seed}"))
         print(printable(f"  in Python, first:  {loaded.preamble(outcome.op)}"))
     passed = len(outcomes) - len(wrong)
     print(f"\n{passed} of {len(outcomes)} ops passed", flush=True)
-
-
-def _quoted(word: str) -> str:
-    return f'"{word}"' if " " in word else word
 
 
 # --- mutants ---

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import keyword
 import os
 import sys
 import traceback
@@ -13,12 +14,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from ..node import OPS
+from ..node import OPS, TWINS
 from ..op import Op
 from ..signature import nearest
 from .console import CallError
 
 __all__ = ["Loaded", "load"]
+
+
+PREAMBLE = "import numpy as np; from autodiff.testing import *"
+"""What the checker's rerun lines take for granted, the op apart."""
 
 
 class Loaded(NamedTuple):
@@ -27,6 +32,7 @@ class Loaded(NamedTuple):
     target: str
     module: ModuleType
     ops: dict[str, Op[..., Any]]
+    is_file: bool
 
     def named(self, name: str | None) -> dict[str, Op[..., Any]]:
         """Choose one op, or all of them; what is not there is a wrong call."""
@@ -43,12 +49,15 @@ class Loaded(NamedTuple):
     def preamble(self, op: Op[..., Any]) -> str:
         """Write the Python that makes the checker's rerun line run, in the file's folder."""
         name = self.module.__name__
-        own = sys.modules.get(op.__module__, self.module)
-        if getattr(own, op.name, None) is op:
-            get = f"from {own.__name__} import {op.name}"
+        home = self.module if op.__module__ == name else sys.modules.get(op.__module__, self.module)
+        file = Path(self.module.__file__ or "")
+        if self.is_file and (name != file.stem or not name.isidentifier() or keyword.iskeyword(name)):
+            get = f"import runpy; runpy.run_path({str(file)!r})"  # no import statement finds it
+        elif getattr(home, op.name, None) is op:
+            return f"{PREAMBLE}; from {home.__name__} import {op.name}"
         else:
-            get = f"import {name}; from autodiff.node import OPS; {op.name} = OPS[{op.name!r}]"
-        return f"import numpy as np; from autodiff.testing import *; {get}"
+            get = f"import {name}"
+        return f"{PREAMBLE}; {get}; from autodiff.node import OPS; {op.name} = OPS[{op.name!r}]"
 
 
 @contextlib.contextmanager
@@ -71,24 +80,54 @@ def load(target: str) -> Iterator[Loaded]:
         If there is none, or it cannot be imported.
     """
     path = Path(target)
-    before, modules, folders = dict(OPS), set(sys.modules), list(sys.path)
+    ops, twins, modules, folders = dict(OPS), dict(TWINS), set(sys.modules), list(sys.path)
     is_file = path.suffix == ".py" or path.is_file()
+    found: dict[str, Op[..., Any]] = {}
     sys.path.insert(0, str(path.resolve().parent) if is_file else os.getcwd())
     try:
         if is_file:
             module = _import_file(path)
-            found = {name: op for name, op in OPS.items() if op is not before.get(name) and _is_made_by(op, module)}
+            found = {name: op for name, op in OPS.items() if op is not ops.get(name) and _is_made_by(op, module)}
         else:
             module = _import_module(target)
             inside = (target, target + ".")
             found = {n: op for n, op in OPS.items() if op.__module__ == target or op.__module__.startswith(inside[1])}
-        yield Loaded(target, module, found)
+        yield Loaded(target, module, found, is_file)
     finally:
         sys.path[:] = folders
         if is_file:
-            for name in set(sys.modules) - modules:
-                if getattr(sys.modules[name], "__file__", None) == str(path.resolve()):
-                    del sys.modules[name]
+            _forget(str(path.resolve()), found, modules, ops, twins)
+
+
+def _forget(
+    file: str, found: dict[str, Op[..., Any]], modules: set[str], ops: dict[str, Any], twins: dict[Any, Any]
+) -> None:
+    """Take out a file's module and ops, so that another file may be loaded; what it has imported stays, with its ops.
+
+    Parameters
+    ----------
+    file : str
+        Its path.
+    found : dict
+        Its ops, as far as it got.
+    modules, ops, twins : set and dicts
+        What there was before.
+    """
+    own = {name for name in set(sys.modules) - modules if getattr(sys.modules[name], "__file__", None) == file}
+    for name, op in list(OPS.items()):
+        if op is not ops.get(name) and (found.get(name) is op or op.__module__ in own):
+            _restore(OPS, name, ops)
+            _restore(TWINS, op.twin, twins)
+    for name in own:
+        del sys.modules[name]
+
+
+def _restore(table: dict[Any, Any], key: Any, before: dict[Any, Any]) -> None:
+    """Give one entry of a table the value that it had; none, if it had none."""
+    if key in before:
+        table[key] = before[key]
+    else:
+        table.pop(key, None)
 
 
 def _is_made_by(op: Op[..., Any], module: ModuleType) -> bool:
@@ -139,5 +178,19 @@ def _explained(what: str) -> Iterator[None]:
             where = f"{error.filename}:{error.lineno}"
         else:
             where = f"{inner[-1].filename}:{inner[-1].lineno}" if inner else what
-        said = f"{type(error).__name__}: {getattr(error, 'msg', error)}"
+        said = f"{type(error).__name__}: {getattr(error, 'msg', error)}{_dotted(what) if _is_relative(error) else ''}"
         raise CallError(f"{what} cannot be imported: {said} (at {where})") from error
+
+
+def _is_relative(error: BaseException) -> bool:
+    """Whether a file asked for its neighbours as only a module of a package may."""
+    return isinstance(error, ImportError) and "relative import" in str(error)
+
+
+def _dotted(file: str) -> str:
+    """Write how a file of a package is asked for instead; empty for any other file."""
+    path = Path(file).resolve()
+    names, folder = [path.stem], path.parent
+    while (folder / "__init__.py").is_file():
+        names, folder = [folder.name, *names], folder.parent
+    return f"; it is part of a package: in {folder}, check {'.'.join(names)}" if len(names) > 1 else ""

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -40,7 +41,7 @@ def here(tmp_path, monkeypatch):
 
 
 def write(text, name="my_ops.py"):
-    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
     Path(name).write_text(text, encoding="utf-8")
 
 
@@ -107,6 +108,49 @@ def test_ways_to_see_a_failure_again_really_show_it(capsys, seed):
     numbers = re.findall(r"VJP (\S+)   numeric (\S+)", out)
     assert len(numbers) == 1
     assert re.findall(r"VJP (\S+)   numeric (\S+)", err) == numbers
+
+
+@pytest.mark.parametrize("name", ["with-dash.py", "class.py", "it's one.py", "a.b.py", "folder/json.py", "folder/numpy.py"])
+def test_failures_in_a_file_of_any_name_can_be_seen_again(capsys, name):
+    write(WRONG, name)
+    out = run(capsys, "check", name, code=1)
+    words = shlex.split(re.search(r"again: +python -m autodiff (.*)", out)[1])
+    assert run(capsys, *words, code=1).count("VJPError[value]") == 1
+    first, line = re.search(r"in Python, first: +(.*)", out)[1], re.search(r"rerun: +(.*)", out)[1]
+    code, _, err = process("-c", f"{first}\n{line}")
+    assert code == 1
+    assert "VJPError[value]: d cube / d x" in err
+
+
+def test_ops_of_a_file_are_taken_out_afterwards(capsys):
+    ops, twins = dict(OPS), dict(TWINS)
+    write(RIGHT.replace("elementwise", "numpy=np.spacing, elementwise"))
+    write(WRONG, "other.py")
+    write(RIGHT.replace("cube", "tanh").replace("@ad.op(", "@ad.op(override=True, "), "replaces.py")
+    write(RIGHT + "1 / 0\n", "fails.py")
+    run(capsys, "check", "my_ops.py")
+    run(capsys, "check", "other.py", code=1)
+    run(capsys, "check", "replaces.py")
+    run(capsys, "check", "fails.py", code=2)
+    run(capsys, "check", "my_ops.py")
+    assert (OPS, TWINS) == (ops, twins)
+
+
+def test_ops_of_neighbours_stay_since_those_do(capsys):
+    write(RIGHT, "a_neighbour.py")
+    write("import a_neighbour\n" + WRONG.replace("cube", "third"))
+    for _ in range(2):
+        run(capsys, "check", "my_ops.py", code=1)
+    assert "cube" in OPS
+    del sys.modules["a_neighbour"]
+
+
+def test_a_file_of_a_package_is_asked_for_by_its_dotted_name(capsys):
+    write("", "a_package/__init__.py")
+    write("", "a_package/inner/__init__.py")
+    write("from . import other\n", "a_package/inner/my_ops.py")
+    said = run(capsys, "check", os.path.join("a_package", "inner", "my_ops.py"), code=2)
+    assert "check a_package.inner.my_ops" in said
 
 
 def test_only_what_the_file_registers_is_checked(capsys):
