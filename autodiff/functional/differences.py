@@ -59,9 +59,12 @@ def diff(a: Array, n: int = 1, axis: int = -1, prepend: Array = None, append: Ar
     parts = [part for part in (ends[0], a, ends[1]) if part is not None]
     if len(parts) > 1:
         a = np.concatenate(parts, axis=axis)
+    truths = a.dtype == bool  # whose difference is whether they differ
+    a = a.astype(np.int8) if truths else a
     for _ in range(n):
         a = _cut(a, axis, 1, None) - _cut(a, axis, None, -1)
-    return a
+        a = np.abs(a) if truths else a
+    return a.astype(bool) if truths else a
 
 
 def _like(end: Array, a: Array, axis: int) -> Array:
@@ -196,6 +199,7 @@ def _slopes(f: Array, spacing: Array, axis: int, edge_order: int) -> Array:
         raise ValueError(f"gradient: positions of shape {np.shape(spacing)} for the {count} points of axis {axis}")
     if np.ndim(spacing):
         h = diff(operand(spacing))
+        h = h.astype(f.dtype) if h.dtype == bool else h
         left, right, ends = h[:-1], h[1:], (h[:1], h[-1:])
     else:
         h = left = right = spacing

@@ -213,8 +213,22 @@ def _(g: Array) -> Array:
     return g
 
 
-# For real numbers they are no more than that.
-TWINS[np.conjugate] = TWINS[np.real] = TWINS[np.real_if_close] = positive
+def _conjugate(x: Array) -> Array:
+    """``np.conjugate`` of a tensor: of booleans, NumPy makes small integers."""
+    return positive(astype(x, dtype=np.int8) if x.dtype == bool else x)
+
+
+def _real(val: Array) -> Array:
+    """``np.real`` of a tensor."""
+    return astype(val, dtype=bool) if val.dtype == bool else positive(val)
+
+
+def _real_if_close(a: Array, tol: float = 100) -> Array:
+    """``np.real_if_close`` of a tensor, which is real."""
+    return _real(a)
+
+
+TWINS[np.conjugate], TWINS[np.real], TWINS[np.real_if_close] = _conjugate, _real, _real_if_close
 
 
 # --- dtype ---

@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..node import TWINS, Array
 from ..op import op, save
 
 __all__ = ["concatenate", "split", "stack"]
+
+Casting: TypeAlias = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 
 
 @op(
@@ -27,14 +30,19 @@ __all__ = ["concatenate", "split", "stack"]
         (rng.normal(size=(2, 0)), rng.normal(size=(2, 3)), {"axis": 1}),
         (rng.normal(size=1),),
         (rng.normal(size=2), np.array([1, 2])),
+        (rng.normal(size=2), rng.normal(size=1), {"dtype": "float64", "casting": "safe"}),
     ],
     error_samples=[
+        ((np.ones(2), {"dtype": "int64"}), TypeError),
+        ((np.ones(2), np.array([1, 2]), {"casting": "no"}), TypeError),
         ((np.ones((2, 3)), np.ones((2, 2))), ValueError),
         ((np.array(1.0), np.array(2.0)), ValueError),
         ((np.ones(2), np.ones(2), {"axis": 1}), ValueError),
     ],
 )
-def concatenate(*arrays: Array, axis: int | None = 0) -> Array:
+def concatenate(
+    *arrays: Array, axis: int | None = 0, dtype: DTypeLike | None = None, casting: Casting = "same_kind"
+) -> Array:
     """Arrays one after the other along an axis that they have.
 
     Parameters
@@ -43,6 +51,10 @@ def concatenate(*arrays: Array, axis: int | None = 0) -> Array:
         Equal in shape, except along the axis. May be given as one list.
     axis : int or None
         Negative ones count from the end. None flattens the arrays first.
+    dtype : dtype, optional
+        That of the result.
+    casting : {"no", "equiv", "safe", "same_kind", "unsafe"}
+        What NumPy may do to get there. A dtype of integers takes "unsafe", and has no gradient.
 
     Returns
     -------
@@ -52,6 +64,8 @@ def concatenate(*arrays: Array, axis: int | None = 0) -> Array:
     ------
     ValueError
         If the shapes do not fit.
+    TypeError
+        If the casting is not allowed.
 
     Examples
     --------
@@ -65,7 +79,8 @@ def concatenate(*arrays: Array, axis: int | None = 0) -> Array:
     >>> x.grad, y.grad
     (array([10., 20.]), array([30.]))
     """
-    return save(np.concatenate(arrays, axis=axis), shapes=[np.shape(array) for array in arrays])
+    out = np.concatenate(arrays, axis=axis, dtype=dtype, casting=casting)
+    return save(out, shapes=[np.shape(array) for array in arrays])
 
 
 @concatenate.vjp("arrays")
@@ -91,10 +106,16 @@ def _(g: Array, needs: tuple[bool, ...], axis: int | None, shapes: list[tuple[in
         (rng.normal(size=1),),
         (rng.normal(size=(0, 3)), rng.normal(size=(0, 3)), {"axis": -2}),
         (rng.normal(size=2), np.array([1, 2])),
+        (rng.normal(size=2), rng.normal(size=2), {"dtype": "float64", "casting": "safe"}),
     ],
-    error_samples=[((np.ones(2), np.ones(3)), ValueError), ((np.ones(2), np.ones(2), {"axis": 2}), ValueError)],
+    error_samples=[
+        ((np.ones(2), np.ones(3)), ValueError),
+        ((np.ones(2), np.ones(2), {"axis": 2}), ValueError),
+        ((np.ones(2), {"dtype": "int64"}), TypeError),
+        ((np.ones(2), np.array([1, 2]), {"casting": "no"}), TypeError),
+    ],
 )
-def stack(*arrays: Array, axis: int = 0) -> Array:
+def stack(*arrays: Array, axis: int = 0, dtype: DTypeLike | None = None, casting: Casting = "same_kind") -> Array:
     """Arrays of one shape side by side, along a new axis.
 
     Parameters
@@ -103,6 +124,8 @@ def stack(*arrays: Array, axis: int = 0) -> Array:
         All of the same shape. May be given as one list.
     axis : int
         Where the new axis is in the result; negative ones count from its end.
+    dtype, casting
+        As in `concatenate`.
 
     Returns
     -------
@@ -112,6 +135,8 @@ def stack(*arrays: Array, axis: int = 0) -> Array:
     ------
     ValueError
         If the shapes differ.
+    TypeError
+        If the casting is not allowed.
 
     Examples
     --------
@@ -121,7 +146,7 @@ def stack(*arrays: Array, axis: int = 0) -> Array:
     >>> F.stack([x, x * x], axis=1).tolist()
     [[1.0, 1.0], [2.0, 4.0]]
     """
-    return np.stack(arrays, axis=axis)
+    return np.stack(arrays, axis=axis, dtype=dtype, casting=casting)
 
 
 @stack.vjp("arrays")
@@ -132,10 +157,10 @@ def _(g: Array, needs: tuple[bool, ...], axis: int) -> tuple[Array, ...]:
 
 
 def _listed(twin: Callable[..., Any]) -> Callable[..., Any]:
-    """Let NumPy's function take one array for the list of its rows."""
+    """Let NumPy's function take one array for the list of its rows, and its settings in NumPy's order."""
 
-    def call(arrays: Any, *args: Any, **settings: Any) -> Any:
-        return twin(list(arrays), *args, **settings)
+    def call(arrays: Any, axis: Any = 0, out: Any = None, **settings: Any) -> Any:
+        return twin(list(arrays), axis=axis, out=out, **settings)
 
     return call
 

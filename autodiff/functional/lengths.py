@@ -198,7 +198,7 @@ def _matrices(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Arra
     rows, columns = (normalize_axis_index(axis, x.ndim) for axis in axes)
     if ord in (2, -2, "nuc"):
         values = np.linalg.svd(np.moveaxis(x, (rows, columns), (-2, -1)), compute_uv=False)
-        reduced = (np.sum if ord == "nuc" else np.max if ord == 2 else np.min)(values, axis=-1)
+        reduced = np.sum(values, axis=-1) if ord == "nuc" else _extreme(values, ord, -1, False)
         return np.expand_dims(reduced, (rows, columns)) if keepdims else reduced
     if ord not in (1, -1, math.inf, -math.inf):
         raise ValueError(f"a matrix has no norm of order {ord!r}; ord may be 'fro', 'nuc', 1, 2, inf, -1, -2, -inf")

@@ -98,8 +98,8 @@ def _extreme(name: str, reduction: Any, join: Callable[[Array, Any], Array], wor
             return reduction(a, axis=axis, keepdims=_kept(keepdims))
         initial = _like(initial, a)
         if 0 in np.shape(to_array(a)):
-            shape = np.any(to_array(a), axis=axis, keepdims=_kept(keepdims)).shape
-            return np.broadcast_to(initial, shape)
+            nothing = sum(a, axis=axis, keepdims=_kept(keepdims))
+            return astype(nothing + initial, dtype=a.dtype)
         fill = worst if a.dtype.kind == "f" else to_array(initial)
         return join(reduction(_filled(a, mask, fill), axis=axis, keepdims=_kept(keepdims)), initial)
 
@@ -118,9 +118,10 @@ def _mean(
     a = _as(a, dtype)
     mask = _mask(where, a)
     if mask is None:
-        return mean(a, axis=axis, keepdims=_kept(keepdims))
-    wide = _wide(a)
-    return _narrow(_masked_mean(wide, mask, axis, _kept(keepdims)), a)
+        result = mean(a, axis=axis, keepdims=_kept(keepdims))
+    else:
+        result = _narrow(_masked_mean(_wide(a), mask, axis, _kept(keepdims)), a)
+    return astype(result, dtype=a.dtype) if _given(dtype) else result  # integers stay integers if they are asked for
 
 
 def _wide(a: Array) -> Array:
@@ -175,6 +176,8 @@ def _spread(name: str, reduction: Any, finish: Callable[[Array], Array]) -> Call
             if ddof != 0:
                 raise ValueError(f"{name} takes ddof or correction, two names of one thing, not both")
             ddof = correction
+        if _given(dtype) and np.dtype(dtype).kind != "f":
+            raise TypeError(f"{name} on a tensor takes a floating dtype=..., got {dtype!r}; cast the result instead")
         a = _as(a, dtype)
         mask = _mask(where, a)
         if mask is None and not _given(mean):

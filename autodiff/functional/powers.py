@@ -89,6 +89,9 @@ def _double(x: Array) -> Array:
 TWINS[np.float_power] = _float_power
 
 
+_BOOLEAN = np.dtype(bool)
+
+
 @op(numpy=np.square, samples=lambda rng: [(away(rng, shape),) for shape in SHAPES])
 def square(x: Array) -> Array:
     """Square, elementwise.
@@ -109,7 +112,8 @@ def square(x: Array) -> Array:
     >>> F.square(np.array([-2.0, 3.0]))
     array([4., 9.])
     """
-    return x * x
+    boolean = getattr(x, "dtype", None) is _BOOLEAN  # whose square is an integer, unlike their product
+    return np.square(x) if boolean else x * x
 
 
 @square.vjp("x")

@@ -317,8 +317,12 @@ TWINS[np.amax], TWINS[np.amin] = TWINS[np.max], TWINS[np.min]
 def _to_extreme(g: Array, a: Array, out: Array, axis: Axis) -> Array:
     # y is one of the elements, so dy = da_i. Where k of them tie, each weight 1/k is a subgradient, and no order among
     # equals decides.
+    # If y is NaN, then because some are.
     kept = kept_shape(a.shape, axis)
-    chosen = to_array(a) == np.reshape(to_array(out), kept)
+    extreme = np.reshape(to_array(out), kept)
+    chosen = to_array(a) == extreme
+    if np.any(np.isnan(extreme)):
+        chosen = chosen | (np.isnan(a) & np.isnan(extreme))
     return np.where(chosen, np.reshape(g, kept) * _even_share(chosen, axis, g.dtype), 0.0)
 
 

@@ -9,6 +9,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from ..node import Array
 from ..op import op, save
+from ..protocols import to_array
 from ._samples import REDUCTIONS, away
 from ._twins import operand, twin
 
@@ -112,7 +113,13 @@ def _(g: Array, a: Array, axis: int | None) -> Array:
     along = 0 if axis is None else axis
     x = np.reshape(a, g.shape)
     x, g = np.swapaxes(x, along, -1), np.swapaxes(g, along, -1)
-    return np.reshape(np.swapaxes(_before(x) * _weighed(x, g), along, -1), a.shape)
+    if np.all(np.isfinite(x)):
+        da = _before(x) * _weighed(x, g)
+    else:  # factors behind the last product that is used must not spoil the others: 0 times infinity is NaN
+        used = np.flip(np.logical_or.accumulate(np.flip(to_array(g) != 0, -1), -1), -1)
+        x = np.where(used, x, 1.0)
+        da = np.where(used, _before(x) * _weighed(x, g), 0.0)
+    return np.reshape(np.swapaxes(da, along, -1), a.shape)
 
 
 def _before(x: Array) -> Array:

@@ -155,7 +155,7 @@ def median(a: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     elif n % 2:
         result = _or_nan(rows[..., n // 2], rows)
     else:
-        result = _or_nan((rows[..., n // 2 - 1] + rows[..., n // 2]) / 2, rows)
+        result = _or_nan(np.mean(rows[..., n // 2 - 1 : n // 2 + 1], axis=-1), rows)
     return np.reshape(result, kept) if keepdims else result
 
 
@@ -267,9 +267,9 @@ def _at(rows: Array, positions: NDArray[np.intp]) -> Array:
 
 
 def _or_nan(result: Array, rows: Array) -> Array:
-    """Put NaN where a row has one: sorted, it stands at the end."""
+    """Put NaN where a row has one, which gets the gradient: sorted, it stands at the end."""
     absent = np.isnan(to_array(rows)[..., -1])
-    return np.where(absent, np.nan, result) if np.any(absent) else result
+    return np.where(absent, rows[..., -1], result) if np.any(absent) else result
 
 
 # --- running extremes ---

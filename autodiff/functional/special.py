@@ -241,7 +241,7 @@ def logit(x: Array) -> Array:
 
 @logit.vjp("x")
 def _(g: Array, x: Array) -> Array:
-    return g / (x * (1 - x))  # 1/x + 1/(1 - x)
+    return g / x / (1 - x)  # 1/x + 1/(1 - x); the product of both might overflow
 
 
 @op(elementwise=True, samples=_pairs)

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..node import Array
 from ._twins import operand, twin
 from .arranging import atleast_1d, atleast_2d, atleast_3d
-from .joining import split
+from .joining import Casting, concatenate, split
 
 __all__ = [
     "append", "array_split", "block", "column_stack", "dsplit", "dstack", "hsplit", "hstack", "unstack", "vsplit",
@@ -20,14 +21,9 @@ __all__ = [
 Cuts: TypeAlias = int | Sequence[int]
 
 
-def _joined(arrays: Sequence[Array], axis: int, dtype: Any = None) -> Array:
-    result = np.concatenate(arrays, axis=axis)
-    return result if dtype is None else result.astype(dtype)
-
-
 @twin("hstack")
-def hstack(tup: Sequence[Array], *, dtype: Any = None) -> Array:
-    """Arrays beside each other: along the second axis, or the first of vectors.
+def hstack(tup: Sequence[Array], *, dtype: DTypeLike | None = None, casting: Casting = "same_kind") -> Array:
+    """Arrays beside each other: along the second axis, or the first of vectors. See `concatenate`.
 
     Examples
     --------
@@ -40,12 +36,13 @@ def hstack(tup: Sequence[Array], *, dtype: Any = None) -> Array:
     ([1.0, 2.0, 3.0], array([ 1., 10.]))
     """
     arrays = [atleast_1d(array) for array in tup]
-    return _joined(arrays, 0 if arrays and arrays[0].ndim == 1 else 1, dtype)
+    axis = 0 if arrays and arrays[0].ndim == 1 else 1
+    return concatenate(arrays, axis=axis, dtype=dtype, casting=casting)
 
 
 @twin("vstack")
-def vstack(tup: Sequence[Array], *, dtype: Any = None) -> Array:
-    """Arrays below each other: along the first axis, vectors as rows.
+def vstack(tup: Sequence[Array], *, dtype: DTypeLike | None = None, casting: Casting = "same_kind") -> Array:
+    """Arrays below each other: along the first axis, vectors as rows. See `concatenate`.
 
     Examples
     --------
@@ -55,13 +52,13 @@ def vstack(tup: Sequence[Array], *, dtype: Any = None) -> Array:
     array([[1., 2.],
            [3., 4.]])
     """
-    return _joined([atleast_2d(array) for array in tup], 0, dtype)
+    return concatenate([atleast_2d(array) for array in tup], dtype=dtype, casting=casting)
 
 
 @twin("dstack")
 def dstack(tup: Sequence[Array]) -> Array:
     """Arrays behind each other: along the third axis, vectors as (1, n, 1), matrices as (m, n, 1)."""
-    return _joined([atleast_3d(array) for array in tup], 2)
+    return np.concatenate([atleast_3d(array) for array in tup], axis=2)
 
 
 @twin("column_stack")
@@ -77,7 +74,7 @@ def column_stack(tup: Sequence[Array]) -> Array:
            [2., 4.]])
     """
     whole = [operand(array) for array in tup]
-    return _joined([np.reshape(a, (-1, 1)) if a.ndim < 2 else a for a in whole], 1)
+    return np.concatenate([np.reshape(a, (-1, 1)) if a.ndim < 2 else a for a in whole], axis=1)
 
 
 @twin("append")

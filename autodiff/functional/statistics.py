@@ -85,7 +85,9 @@ def average(
         mean = np.mean(a, axis=axis, keepdims=bool(keepdims))
         total: Any = np.full(mean.shape, a.size / max(mean.size, 1), mean.dtype)
         return (mean, total) if returned else mean
-    weights = _fitted(operand(weights), a.shape, axis)
+    weights = operand(weights)
+    dtype = np.result_type(a.dtype, weights.dtype, *([] if a.dtype.kind == "f" else [np.float64]))
+    weights = _fitted(weights if weights.dtype == dtype else weights.astype(dtype), a.shape, axis)
     total = np.sum(weights, axis=axis, keepdims=bool(keepdims))
     if np.any(to_array(total) == 0):
         raise ZeroDivisionError("average: the weights add up to 0")
@@ -157,16 +159,19 @@ def nancumprod(a: Array, axis: int | None = None, dtype: Any = None) -> Array:
 @twin("nanmax")
 def nanmax(a: Array, axis: Axis = None, *, keepdims: bool = False) -> Array:
     """Largest element over axes that is a number; NaN where there is none. Tied elements share the gradient evenly."""
-    largest, absent = _filled(a, -np.inf)
-    none = np.all(absent, axis=axis, keepdims=bool(keepdims))
-    result = np.max(largest, axis=axis, keepdims=bool(keepdims))
-    return np.where(none, np.nan, result) if np.any(none) else result
+    return _extreme(np.max, *_filled(a, -np.inf), axis, bool(keepdims))
 
 
 @twin("nanmin")
 def nanmin(a: Array, axis: Axis = None, *, keepdims: bool = False) -> Array:
     """Smallest element over axes that is a number; NaN where there is none. Tied elements share the gradient evenly."""
-    return -nanmax(-operand(a), axis=axis, keepdims=keepdims)
+    return _extreme(np.min, *_filled(a, np.inf), axis, bool(keepdims))
+
+
+def _extreme(reduction: Any, filled: Array, absent: Any, axis: Axis, keepdims: bool) -> Array:
+    none = np.all(absent, axis=axis, keepdims=keepdims)
+    result = reduction(filled, axis=axis, keepdims=keepdims)
+    return np.where(none, np.nan, result) if np.any(none) else result
 
 
 def _present(absent: Any, axis: Axis, keepdims: bool, dtype: Any, ddof: float = 0) -> Any:

@@ -76,8 +76,27 @@ def test_numpy_takes_one_array_for_the_list_of_its_rows():
     np.testing.assert_array_equal(x.grad, [[1.0, 2.0], [3.0, 4.0]])
     assert np.stack(x, axis=1).tolist() == [[1.0, 3.0], [2.0, 4.0]]
     assert np.stack(arrays=[x, x]).shape == (2, 2, 2)
-    with pytest.raises(TypeError, match="does not take dtype="):
-        np.concatenate([x], dtype=np.float32)
+    with pytest.raises(TypeError, match="cannot write"):
+        np.concatenate([x], 0, np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("join", [np.concatenate, np.stack, np.hstack, np.vstack])
+def test_casting_is_as_in_numpy(join):
+    x = leaf([1.0, 2.0])
+    y = join([x, x], dtype=np.float32)
+    assert y.dtype == np.float32
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+    assert x.grad.dtype == np.float64
+    with pytest.raises(TypeError, match="same_kind"):
+        join([x, x], dtype=int)
+    with pytest.raises(TypeError, match="safe"):
+        join([x, x], dtype=np.float32, casting="safe")
+    with pytest.raises(TypeError, match="'no'"):
+        join([x, np.array([1, 2])], casting="no")
+    whole = join([x, x], dtype=int, casting="unsafe")  # asked for in so many words
+    assert whole.dtype == int
+    assert not whole.requires_grad
 
 
 def test_numbers_and_arrays_may_stand_between_tensors():

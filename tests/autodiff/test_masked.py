@@ -174,3 +174,30 @@ def test_masks_are_boolean_and_fit():
     with pytest.raises(ValueError, match=r"where= of shape \(2, 2\) does not broadcast to the array.* \(2,\)"):
         np.sum(x, where=np.ones((2, 2), bool))
     assert np.sum(x, where=F.where([True, False], True, False)).item() == 1.0
+
+
+# --- dtypes, and what is empty ---
+
+
+def test_a_mean_of_integers_is_an_integer_if_asked_for():
+    for t in (leaf([1.0, 2.0]), leaf([1.9, 2.9])):
+        y = np.mean(t, dtype=int)
+        assert (y.dtype, y.item()) == (int, np.mean(t.data, dtype=int))
+    assert np.mean(leaf([1.0, 2.0]), dtype=int, where=[True, True]).item() == 1
+    for f in (np.var, np.std):
+        with pytest.raises(TypeError, match="floating dtype"):
+            f(leaf([1.0, 2.0]), dtype=int)
+
+
+@pytest.mark.parametrize("f", [np.max, np.min])
+def test_the_initial_value_of_nothing_is_a_tensor(f):
+    x = leaf(np.zeros((0, 3)))
+    assert f(x, initial=1.5).item() == 1.5
+    y = f(x, axis=0, initial=2.0, keepdims=True)
+    assert isinstance(y, Tensor)
+    assert y.tolist() == [[2.0, 2.0, 2.0]]
+    start = leaf(4.0)
+    y = f(x, axis=0, initial=start)
+    y.sum().backward()
+    assert start.grad == 3.0
+    assert f(Tensor(np.zeros(0, bool)), initial=True).dtype == bool

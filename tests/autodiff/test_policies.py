@@ -131,6 +131,34 @@ def _():
     assert grad(lambda x: np.sum(x, where=mask), [np.nan, 0.0]) == [0, 1]
 
 
+@row("`max`, `min`, `maximum`, `minimum`, `median`, `quantile`, `clip` of NaN")
+def _():
+    nan = np.nan
+    for f in (np.max, np.min, np.median, lambda x: np.quantile(x, 0.3), lambda x: np.max(x, axis=0, keepdims=True)):
+        assert grad(f, [1.0, nan, 2.0]) == [0, 1, 0]
+    for f in (np.max, np.min):
+        assert grad(f, [nan, 1.0, nan]) == [0.5, 0, 0.5]
+        assert grad(lambda x, f=f: f(x, axis=1), [[nan, 1.0], [2.0, 2.0]]) == [[1, 0], [0.5, 0.5]]
+    for f in (np.maximum, np.minimum):
+        assert grad(f, [nan, 1.0, nan], [1.0, nan, nan]) == [[1, 0, 0.5], [0, 1, 0.5]]
+        assert grad(lambda x, f=f: f(x, 0.0), nan) == 1
+    assert grad(lambda x: np.clip(x, 0.0, 1.0), [nan, 0.5, 2.0]) == [1, 1, 0]
+
+
+@row("`cumprod` with NaN or infinity behind the last product that is used")
+def _():
+    assert grad(lambda x: np.cumprod(x)[0], [1.0, np.nan]) == [1, 0]
+    assert grad(lambda x: np.cumprod(x)[:2], [1.0, 2.0, np.inf]) == [3, 1, 0]
+
+
+@row("`det` of a matrix that is not finite")
+def _():
+    with np.errstate(invalid="ignore"):  # NumPy's warning of the determinant itself
+        finite, wrong = grad(np.linalg.det, [[[1.0, 2.0], [3.0, 4.0]], [[np.nan, 2.0], [3.0, 4.0]]])
+    np.testing.assert_allclose(finite, [[4, -3], [-2, 1]], rtol=1e-12)
+    assert np.all(np.isnan(wrong))
+
+
 @row("`clip` at its bounds")
 def _():
     assert grad(lambda x: np.clip(x, 1, 4), [0.0, 1, 2, 3, 4, 5]) == [0, 1, 1, 1, 1, 0]

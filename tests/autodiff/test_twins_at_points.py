@@ -113,7 +113,8 @@ def test_order_zero_counts():
     x = leaf([[0.0, 3.0, -4.0], [0.0, 0.0, 1.0]])
     y = np.linalg.norm(x, 0, axis=1)
     assert y.tolist() == [2.0, 1.0]
-    assert not y.requires_grad
+    y.sum().backward()
+    assert not np.any(x.grad)
 
 
 def test_large_and_small_lengths_do_not_spoil_the_direction():
@@ -251,3 +252,79 @@ def test_pytorchs_gradients(ours, theirs):
     y.backward(weights)
     z.backward(torch.tensor(weights))
     np.testing.assert_allclose(x.grad, tensor.grad.numpy(), rtol=1e-11, atol=1e-13)
+
+
+# --- dtypes and sizes at the edge ---
+
+
+def test_a_median_of_half_precision_does_not_overflow():
+    x = Tensor(np.array([40000, 50000, 60000, 30000], np.float16), requires_grad=True)
+    y = np.median(x)
+    assert y.dtype == np.float16
+    assert y.item() == np.float16(45000)
+    y.backward()
+    assert x.grad.tolist() == [0.5, 0.5, 0.0, 0.0]
+
+
+def test_norms_of_empty_matrices_are_zero():
+    assert np.linalg.norm(leaf(np.zeros((0, 3))), 2).item() == 0.0
+    assert np.linalg.matrix_norm(leaf(np.zeros((2, 3, 0))), ord=2).tolist() == [0.0, 0.0]
+    assert np.linalg.norm(leaf(np.zeros((2, 0, 3))), 2, axis=(1, 2), keepdims=True).tolist() == [[[0.0]], [[0.0]]]
+    with pytest.raises(ValueError, match="zero-size"):
+        np.linalg.norm(leaf(np.zeros((0, 3))), -2)
+
+
+@pytest.mark.parametrize("f", [np.square, np.conj, np.real, np.real_if_close, np.nanmin, np.nanmax, np.diff])
+def test_booleans_are_taken_as_in_numpy(f):
+    data = np.array([True, False, False, True])
+    ours, theirs = f(Tensor(data)), f(data)
+    assert ours.dtype == theirs.dtype
+    assert ours.tolist() == theirs.tolist()
+
+
+def test_the_smallest_unsigned_number():
+    assert np.nanmin(Tensor(np.array([5, 0], np.uint8))).item() == 0
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "?"])
+@pytest.mark.parametrize("weights", [None, [1.0, 2.0], np.array([1, 2]), np.array([1, 2], "f4")])
+def test_an_average_and_its_weights_have_numpys_dtype(dtype, weights):
+    data = np.array([1, 3], dtype)
+    ours, theirs = (np.average(x, weights=weights, returned=True) for x in (Tensor(data), data))
+    assert [part.dtype for part in ours] == [part.dtype for part in theirs]
+    assert [part.item() for part in ours] == [part.item() for part in theirs]
+
+
+def test_running_products_are_not_spoilt_by_factors_that_are_not_used():
+    x = leaf([1.0, np.nan])
+    assert ad.gradients(np.cumprod(x)[0], x).tolist() == [1.0, 0.0]
+    with np.errstate(all="raise"):
+        x = leaf([[1.0, 2.0, np.inf], [3.0, 0.0, 5.0]])
+        y = np.cumprod(x, axis=1)[:, :2]
+        assert ad.gradients(y.sum(), x).tolist() == [[3.0, 1.0, 0.0], [1.0, 3.0, 0.0]]
+
+
+def test_the_logits_slope_far_out_does_not_overflow():
+    pytest.importorskip("scipy", reason="logit needs SciPy")
+    for data in (np.array([1e200, -1e200]), np.array([1000.0, -1000.0], np.float16)):
+        x = Tensor(data, requires_grad=True)
+        slope = ad.gradients(F.logit(x), x, np.ones(2, data.dtype))
+        assert np.all(np.abs(slope) < 2e-6)
+
+
+def test_dot_products_along_an_axis():
+    x = leaf([[1.0, 2.0], [3.0, 4.0]])
+    y = np.vecdot(x, x, axis=0)
+    assert y.tolist() == [10.0, 20.0]
+    with pytest.raises(TypeError, match="axis="):
+        np.matmul(x, x, axis=0)
+
+
+def test_a_tensor_fills_an_array_if_it_is_constant():
+    assert np.full_like(np.ones(2), Tensor(3.0)).tolist() == [3.0, 3.0]
+    assert np.nan_to_num(np.array([1.0, np.nan]), nan=Tensor(3.0)).tolist() == [1.0, 3.0]
+    for fill in (lambda t: np.full_like(np.ones(2), t), lambda t: np.nan_to_num(np.array([np.nan]), nan=t)):
+        with pytest.raises(TypeError, match=r"np\.full_like .* t \* np\.ones_like\(a\), np\.where"):
+            fill(leaf(3.0))
+        with ad.no_grad():
+            fill(leaf(3.0))
