@@ -7,7 +7,7 @@ import itertools
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,9 @@ from .source import text_of
 from .tensor import Tensor
 
 __all__ = ["Explanation", "explain", "kind_of", "plain_signature", "twin_of"]
+
+LISTED = "`python -m autodiff ops` lists the ops"
+"""Where to look when there is no such op."""
 
 HOMES = ("numpy", "numpy.linalg", "scipy.special")
 """Where functions with twins are found."""
@@ -61,6 +64,8 @@ def explain(op: Any) -> Explanation:
     ------
     ValueError
         If there is no such op.
+    TypeError
+        If it is neither a function nor a name.
 
     Examples
     --------
@@ -92,13 +97,32 @@ def _find(op: Any) -> Any:
         for table in (OPS, public, by_twin):
             if name in table:
                 return table[name]
-        known = [*OPS, *public, *by_twin]
-        raise ValueError(f"there is no op {op!r}.{nearest(name, known)} `python -m autodiff ops` lists them")
+        raise ValueError(_nothing(op, [*OPS, *public, *by_twin]))
+    if not callable(op) or not isinstance(op, Hashable):
+        raise TypeError(f"explain() takes an op, its name, or a NumPy function, not a value of type {type(op).__name__}")
     if op in _twins():
         return _twins()[op]
-    if callable(op) and getattr(functional, getattr(op, "__name__", ""), None) is op:
+    if getattr(functional, getattr(op, "__name__", ""), None) is op:
         return op
-    raise ValueError(f"no op records {getattr(op, '__name__', repr(op))}; `python -m autodiff ops` lists the ops")
+    raise ValueError(f"no op records {getattr(op, '__name__', repr(op))}. {LISTED}")
+
+
+def _nothing(name: str, known: Sequence[str]) -> str:
+    """Say what is wrong with a name that no op goes by."""
+    home, *path = name.split(".")
+    said, found = f"there is no op {name!r}", None
+    if home in ("np", "numpy"):
+        found = _attribute(np, path)
+        said = f"NumPy has no {name}" if found is None else f"no op records {name}"
+    hint = nearest(path[-1] if path else name, known, cutoff=0.7) if found is None else ""
+    return f"{said}.{hint} {LISTED}"
+
+
+def _attribute(home: Any, path: Sequence[str]) -> Any:
+    """Follow a dotted name; None where it leads nowhere."""
+    for part in path:
+        home = getattr(home, part, None)
+    return home
 
 
 def _twins() -> dict[Any, Any]:

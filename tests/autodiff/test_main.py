@@ -110,7 +110,10 @@ def test_ways_to_see_a_failure_again_really_show_it(capsys, seed):
     assert re.findall(r"VJP (\S+)   numeric (\S+)", err) == numbers
 
 
-@pytest.mark.parametrize("name", ["with-dash.py", "class.py", "it's one.py", "a.b.py", "folder/json.py", "folder/numpy.py"])
+NAMES = ["with-dash.py", "class.py", "it's one.py", "a.b.py", "folder/json.py", "folder/numpy.py"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_failures_in_a_file_of_any_name_can_be_seen_again(capsys, name):
     write(WRONG, name)
     out = run(capsys, "check", name, code=1)
