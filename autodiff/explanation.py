@@ -99,7 +99,7 @@ def _find(op: Any) -> Any:
                 return table[name]
         raise ValueError(_nothing(op, [*OPS, *public, *by_twin]))
     if not callable(op) or not isinstance(op, Hashable):
-        raise TypeError(f"explain() takes an op, its name, or a NumPy function, not a value of type {type(op).__name__}")
+        raise TypeError(f"explain() takes an op, its name, or a NumPy function, not {type(op).__name__}")
     if op in _twins():
         return _twins()[op]
     if getattr(functional, getattr(op, "__name__", ""), None) is op:
