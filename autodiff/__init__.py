@@ -10,10 +10,13 @@ Build tensors, compute with operators and NumPy's functions, call ``backward()``
     array([0.7864, 0.42  ])
 """
 
+from typing import TYPE_CHECKING, Any
+
 from . import functional, viz
 from .anomaly import AnomalyError, detect_anomaly
 from .differentiate import gradients
 from .explanation import explain
+from .hints import absent
 from .modes import decompose, no_grad, scope
 from .op import op
 from .recompute import recompute
@@ -28,3 +31,9 @@ __all__ = [
     "hessian", "hvp", "jacobian", "jvp", "no_grad", "op", "recompute", "save", "scope", "value_and_grad", "viz",
     "vjp",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:  # to a type checker it would say that every name is there
+
+    def __getattr__(name: str) -> Any:
+        """Answer names that this module does not have, such as those of other libraries."""
+        raise absent(__name__, name, __all__)

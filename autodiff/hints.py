@@ -11,9 +11,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from .signature import nearest
 
-__all__ = ["ATTRIBUTES", "answering", "in_place", "instead", "refuse_settings"]
+__all__ = ["ATTRIBUTES", "absent", "answering", "in_place", "instead", "refuse_settings"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -236,3 +238,51 @@ ATTRIBUTES: dict[str, str] = {
 def in_place(name: str) -> str:
     """Return what to write for a name that ends as those of PyTorch's methods that write into a tensor; or nothing."""
     return _IN_PLACE if name.endswith("_") else ""
+
+
+_FUNCTIONS = {
+    "Parameter": "Tensor(data, requires_grad=True), as an attribute of a module",
+    "Sequential": "a class of your own with a list of layers, called one after the other",
+    "ModuleList": "a list",
+    "ModuleDict": "a dictionary",
+    "ReLU": "the function F.relu",
+    "GELU": "the function F.gelu",
+    "SiLU": "the function F.silu",
+    "Tanh": "the function np.tanh",
+    "Sigmoid": "the function F.sigmoid",
+    "Softmax": "the function F.softmax",
+    "CrossEntropyLoss": "the function F.cross_entropy",
+    **dict.fromkeys(("MSELoss", "mse_loss"), "((t - u) ** 2).mean()"),
+    **dict.fromkeys(("BCEWithLogitsLoss", "binary_cross_entropy_with_logits"), "(F.softplus(t) - target * t).mean()"),
+    "one_hot": "np.eye(count)[ids]",
+    "functional": "import autodiff.functional as F",
+    "Adam": "optim.AdamW(parameters, weight_decay=0.0)",
+    "clip_grad_norm_": "optim.clip_grad_norm(parameters, limit)",
+    "lr_scheduler": "optimizer.lr = optim.warmup_cosine(step, ...), before each step",
+    "from_numpy": "ad.as_tensor(array)",
+    "cat": "np.concatenate",
+    "backward": "t.backward()",
+    "enable_grad": "what to differentiate, outside of ad.no_grad()",
+    "manual_seed": "rng=, which whatever draws numbers takes",
+    **dict.fromkeys(("jacrev", "jacfwd"), "ad.jacobian(f)"),
+    "elementwise_grad": "ad.vjp(f, x)[1](np.ones_like(y))",
+    "make_jvp": "ad.jvp(f, primals, tangents)",
+    "make_vjp": "ad.vjp(f, x)",
+    "vmap": "a batch axis: functions broadcast, as NumPy's do",
+    "jit": "nothing: each call runs as it is written",
+    "stop_gradient": "t.detach()",
+    **dict.fromkeys(("checkpoint", "remat"), "ad.recompute(f)"),
+    **dict.fromkeys(("custom_vjp", "primitive", "Function"), "@ad.op and @f.vjp(...), as in docs/writing-ops.md"),
+    "Value": "ad.Tensor(data, requires_grad=True)",
+}
+"""What other libraries have in their modules."""
+
+
+def absent(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """Make the error for a name that a module of ours does not have."""
+    hint = ""
+    if name in _FUNCTIONS:
+        hint = f" Instead: {_FUNCTIONS[name]}."
+    elif not name.startswith("_"):
+        hint = nearest(name, known, cutoff=0.75) or (f" Instead: np.{name}." if hasattr(np, name) else "")
+    return AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")

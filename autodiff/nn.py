@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -20,6 +20,7 @@ from . import functional as F
 from . import modes
 from .arguments import real, whole
 from .functional.dropout import RowStream
+from .hints import absent
 from .module import Module
 from .node import Array
 from .tensor import Tensor, as_tensor
@@ -323,3 +324,9 @@ def dropout_stream(seed: int, step: int, first_row: int = 0) -> Iterator[None]:
         yield
     finally:
         _dropout.reset(token)
+
+if not TYPE_CHECKING:  # to a type checker it would say that every name is there
+
+    def __getattr__(name: str) -> Any:
+        """Answer names that this module does not have, such as those of other libraries."""
+        raise absent(__name__, name, __all__)

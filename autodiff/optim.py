@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .arguments import is_number
+from .hints import absent
 from .module import Module
 from .optimizer import Group, Optimizer, Parameters
 from .schedules import warmup_cosine, warmup_linear
@@ -249,3 +250,9 @@ def _global_norm(gradients: Sequence[NDArray[Any]]) -> float:
             return largest
         scaled = [g.astype(np.float64) / largest for g in flat]
         return largest * math.sqrt(math.fsum(float(g @ g) for g in scaled))
+
+if not TYPE_CHECKING:  # to a type checker it would say that every name is there
+
+    def __getattr__(name: str) -> Any:
+        """Answer names that this module does not have, such as those of other libraries."""
+        raise absent(__name__, name, __all__)

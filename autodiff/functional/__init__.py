@@ -1,5 +1,8 @@
 """The differentiable operations: primitives by family, and fused ones, one file for each derivation."""
 
+from typing import TYPE_CHECKING, Any
+
+from ..hints import absent
 from .activations import *
 from .arranging import *
 from .assignment import *
@@ -41,3 +44,9 @@ from .spectral import *
 from .stacking import *
 from .statistics import *
 from .trigonometric import *
+
+if not TYPE_CHECKING:  # to a type checker it would say that every name is there
+
+    def __getattr__(name: str) -> Any:
+        """Answer names that this module does not have, such as those of other libraries."""
+        raise absent(__name__, name, globals())

@@ -5,8 +5,9 @@ import re
 import numpy as np
 import pytest
 
+import autodiff as ad
 import autodiff.functional as F
-from autodiff import hints
+from autodiff import hints, nn, optim
 from autodiff.node import TWINS
 from autodiff.protocols import METHODS, PLAIN, full_name
 
@@ -122,3 +123,28 @@ def test_no_hint_is_for_an_attribute_that_is_there():
 def test_other_settings_are_answered_with_ours(call, hint):
     with pytest.raises(TypeError, match=hint):
         call(leaf([[1.0]]))
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "words"),
+    [
+        (ad, "jacrev", r"ad\.jacobian\(f\)"),
+        (ad, "stop_gradient", r"t\.detach\(\)"),
+        (ad, "no_gard", "Did you mean 'no_grad'"),
+        (ad, "zeros", r"np\.zeros"),
+        (nn, "Parameter", r"Tensor\(data, requires_grad=True\)"),
+        (nn, "linear", "Did you mean 'Linear'"),
+        (optim, "Adam", r"optim\.AdamW\(parameters, weight_decay=0\.0\)"),
+        (F, "mse_loss", r"\(\(t - u\) \*\* 2\)\.mean\(\)"),
+        (F, "sofmax", "Did you mean 'softmax'"),
+    ],
+)
+def test_names_that_a_module_does_not_have(module, name, words):
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'.*{words}"):
+        getattr(module, name)
+
+
+def test_private_names_are_just_absent():
+    for module in (ad, nn, optim, F):
+        with pytest.raises(AttributeError, match=r"has no attribute '__wrapped__'\.$"):
+            getattr(module, "__wrapped__")  # noqa: B009  # as a statement it would be useless
