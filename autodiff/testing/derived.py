@@ -10,7 +10,6 @@ import functools
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -119,7 +118,7 @@ def _spread(e: Examination, arrays: Sequence[int], core: int, shapes: Sequence[t
         values[i] = np.resize(e.values[i], shape)[()]
         places[i] = _places(shape, (*np.broadcast_shapes(*shapes), *inner))
         copies[i] = np.take(values[i], places[i]).reshape(-1, *inner)
-    return _Spread(replace(e.subject, values=values, sample=None), values, copies, places)
+    return _Spread(e.subject.derived(values=values), values, copies, places)
 
 
 @functools.cache
@@ -188,7 +187,7 @@ class _Turned:
 
 
 def _subject(e: Examination, changes: dict[str, Any]) -> Subject:
-    return replace(e.subject, settings={**e.settings, **changes}, sample=None)
+    return e.subject.derived(settings={**e.settings, **changes})
 
 
 def _positive(axis: Any, n: int) -> Any:
@@ -263,7 +262,7 @@ def check_reuse(e: Examination) -> None:
     if not values_agree or not e.close(got, want, ROUNDING, ROUNDING * e.reach(cotangents)):
         names = ", ".join(e.subject.arguments[i] for i in same)
         what = "the gradient is not the sum of theirs" if values_agree else "the values differ"
-        subject = replace(e.subject, values=separate, sample=None)
+        subject = e.subject.derived(values=separate)
         raise subject.wrong(
             "reuse", same[0], f"where {names} are one tensor, {what} (compared with equal, separate ones)",
             suspect="the rule or the forward asks whether two arguments are the same, or writes to one of them",

@@ -15,7 +15,7 @@ from ..protocols import to_array
 from ..tensor import Tensor, as_tensor, wrap
 from ..trees import leaves
 from .numeric import Vector, flat
-from .report import Subject, VJPReport
+from .report import Subject, VJPReport, options_of
 from .trial import split
 from .value import Problem, compare
 from .vjp import usable
@@ -81,7 +81,8 @@ def check_grads(
     values = [usable(name, arg, i in wrt) for i, (name, arg) in enumerate(zip(names, args, strict=True))]
     seed = int(rng.integers(2**31)) if isinstance(rng, np.random.Generator) else int(rng)
     name = getattr(f, "__name__", type(f).__name__)
-    subject = Subject(name, names, values, {}, seed, check="check_grads")
+    options = options_of(check_grads, order=order, rtol=rtol, atol=atol, kinks=kinks, expect_zero=expect_zero)
+    subject = Subject(name, names, values, {}, seed, check="check_grads", options=options)
     generator = np.random.default_rng(seed)
     report = VJPReport(name, seed)
 

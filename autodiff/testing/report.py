@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-__all__ = ["CheckError", "InconclusiveError", "Subject", "VJPError", "VJPReport", "VacuousCheckError", "join_axes"]
+__all__ = [
+    "CheckError", "InconclusiveError", "Subject", "VJPError", "VJPReport", "VacuousCheckError", "join_axes",
+    "options_of",
+]  # fmt: skip
+
+
+LARGE = 16
+"""Arrays with more elements are not written out."""
 
 
 class CheckError(AssertionError):
@@ -138,6 +146,8 @@ class Subject:
     seed: int
     sample: int | None = None  # its number among the registered samples of the op
     check: str = "check_vjp"
+    options: Mapping[str, Any] = field(default_factory=dict)  # those of the check that are not the default
+    origin: Subject | None = None  # the call that this one is made of
 
     def message(
         self, kind: str, argument: int | None, lines: Sequence[str], suspect: str | None = None, how: str = ""
@@ -184,13 +194,25 @@ class Subject:
         settings = "".join(f"   {name}={_short(value)}" for name, value in self.settings.items())
         return f"sample: {self.name}{number} {shapes}{settings}   rng={self.seed}"
 
+    def derived(self, **changes: Any) -> Subject:
+        """Name a call that is made of this one, with other values or settings."""
+        return replace(self, sample=None, origin=self.origin or self, **changes)
+
     def _rerun(self) -> str:
         if self.sample is not None:
-            return f'{self.check}({self.name}, *samples("{self.name}")[{self.sample}], rng={self.seed})'
-        arguments = [_literal(name, value) for name, value in zip(self.arguments, self.values, strict=True)]
-        settings = ", ".join(f"{name!r}: {_short(value)}" for name, value in self.settings.items())
-        given = [self.name, *arguments, *([f"kwargs={{{settings}}}"] if settings else []), f"rng={self.seed}"]
-        return f"{self.check}({', '.join(given)})"
+            given = [f'*samples("{self.name}")[{self.sample}]']
+        elif self.origin is not None and (self.origin.sample is not None or not self._can_be_written(self.origin)):
+            return self.origin._rerun()  # the check derives this call of it again
+        else:
+            given = [_literal(name, value) for name, value in zip(self.arguments, self.values, strict=True)]
+            given += [f"kwargs={_literal('kwargs', dict(self.settings))}"] if self.settings else []
+        options = [f"{name}={_literal(name, value)}" for name, value in self.options.items()]
+        return f"{self.check}({', '.join([self.name, *given, *options, f'rng={self.seed}'])})"
+
+    def _can_be_written(self, origin: Subject) -> bool:
+        """Whether no array that is too large for a line is another one than in the call that this is made of."""
+        pairs = zip(self.values, origin.values, strict=True)
+        return all(mine is theirs or np.size(mine) <= LARGE for mine, theirs in pairs)
 
 
 def join_axes(index: tuple[int, ...]) -> str:
@@ -198,18 +220,44 @@ def join_axes(index: tuple[int, ...]) -> str:
     return f"[{', '.join(map(str, index))}]" if index else "[()]"
 
 
+def options_of(check: Callable[..., Any], **given: Any) -> dict[str, Any]:
+    """Choose the options of a check that are not the default."""
+    defaults = inspect.signature(check).parameters
+    return {
+        name: value
+        for name, value in given.items()
+        if type(value) is not type(defaults[name].default) or value != defaults[name].default
+    }
+
+
 def _literal(name: str, value: Any) -> str:
-    """Write an argument so that it can be pasted; a large one by name, it is the caller's own."""
-    if not isinstance(value, (np.ndarray, np.generic)):
+    """Write a value so that it can be pasted; what no line can hold by a name, it is the caller's own."""
+    if isinstance(value, np.generic):
+        return f"np.{type(value).__name__}({_literal(name, value.item())})"
+    if isinstance(value, np.ndarray):
+        return _array(value) if value.size <= LARGE else name
+    if isinstance(value, float) and not np.isfinite(value):
+        return f"{'-' if value < 0 else ''}np.{'nan' if np.isnan(value) else 'inf'}"
+    if type(value) is dict:
+        return f"{{{', '.join(f'{key!r}: {_literal(str(key), one)}' for key, one in value.items())}}}"
+    if type(value) in (list, tuple):
+        inside = ", ".join(_literal(f"{name}[{i}]", one) for i, one in enumerate(value))
+        end = "," if type(value) is tuple and len(value) == 1 else ""
+        return f"[{inside}]" if type(value) is list else f"({inside}{end})"
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, slice, range)):
         return repr(value)
-    if value.size > 16:
-        return name
-    if value.size == 0:
-        return f"np.empty({value.shape})"
-    return f"np.array({value.tolist()})".replace("nan", "np.nan").replace("inf", "np.inf")
+    own = getattr(value, "__name__", "")
+    if own and getattr(np, own, None) is value:
+        return f"np.{own}"
+    return own if own.isidentifier() else name
+
+
+def _array(value: Any) -> str:
+    kind = "" if value.dtype in (np.float64, np.int64, np.bool_) else f", dtype={str(value.dtype)!r}"
+    return f"np.array({_literal('', value.tolist())}{kind})" if value.size else f"np.empty({value.shape}{kind})"
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, np.ndarray) and value.size > 16:
+    if isinstance(value, np.ndarray) and value.size > LARGE:
         return f"<array of shape {value.shape}>"
     return repr(value) if len(repr(value)) <= 80 else f"<{type(value).__name__}>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..protocols import to_array
 from ..signature import nearest
 from . import behaviour, derived, graph, structure
 from .examination import Examination, declared_of
-from .report import Subject, VJPReport
+from .report import Subject, VJPReport, options_of
 from .value import compare
 
 __all__ = ["CHECKS", "check_vjp", "examine", "find_op", "usable"]
@@ -167,7 +167,10 @@ def check_vjp(
         )
     report, subject = examine(
         find_op(op), args, kwargs, wrt, rng, rtol=rtol, atol=atol, scheme=scheme, kinks=kinks, linear=linear,
-        reference=reference,
+        reference=reference, options=options_of(
+            check_vjp, wrt=wrt, rtol=rtol, atol=atol, scheme=scheme, kinks=kinks, linear=linear, reference=reference,
+            expect_zero=expect_zero,
+        ),
     )  # fmt: skip
     if not report.passed and not report.vacuous:
         raise ValueError(
@@ -203,7 +206,8 @@ def find_op(op: Any) -> Op[..., Any]:
 
 def examine(
     op: Op[..., Any], args: Sequence[Any], kwargs: dict[str, Any] | None, wrt: Any, rng: int | np.random.Generator,
-    *, sample: int | None = None, without: Collection[str] = (), **wishes: Any,
+    *, sample: int | None = None, without: Collection[str] = (), options: Mapping[str, Any] | None = None,
+    **wishes: Any,
 ) -> tuple[VJPReport, Subject]:  # fmt: skip
     """Make every check but those `without`; return what they found about the call as a whole."""
     settings = dict(kwargs or {})
@@ -214,7 +218,7 @@ def examine(
     positions = _positions(op, names, given, wrt)
     values = [usable(name, value, i in positions) for i, (name, value) in enumerate(zip(names, given, strict=True))]
     seed = int(rng.integers(2**31)) if isinstance(rng, np.random.Generator) else int(rng)
-    subject = Subject(op.name, names, values, settings, seed, sample)
+    subject = Subject(op.name, names, values, settings, seed, sample, options=options or {})
     report = VJPReport(op.name, seed)
     wishes["linear"] = wishes.get("linear", False) or op.linear
     if wishes.get("rtol") is None:

@@ -125,6 +125,56 @@ def test_failures_in_a_file_of_any_name_can_be_seen_again(capsys, name):
     assert "VJPError[value]: d cube / d x" in err
 
 
+SHOWN = {
+    "settings": ("x, *, low, high", "np.clip(x, low, high)", "{'low': np.array([-np.inf, 0.0]), 'high': np.inf}", ""),
+    "a list of numbers": ("x, *, low, high", "x.clip(low[0], high)", "{'low': [-np.inf], 'high': np.float64(2)}", ""),
+    "a reference": ("x", "np.sign(x)", "{}", ", reference=np.tanh"),
+    "tolerance and scheme": ("x", "x * x", "{}", ", wrt='x', rtol=1e-05, scheme='complex'"),
+    "other options": ("x", "x * x", "{}", ", kinks='subgradient', linear=True, expect_zero=True"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SHOWN)
+def test_rerun_lines_carry_all_that_was_given(case):
+    parameters, value, settings, options = SHOWN[case]
+    kwargs = f", kwargs={settings}" if settings != "{}" else ""
+    code = (
+        f"import numpy as np\nimport autodiff as ad\nfrom autodiff.testing import *\n@ad.op\ndef f({parameters}): "
+        f"return {value}\n@f.vjp('x')\ndef _(g, x): return g * np.exp(x)\n"
+    )
+    write(code + f"check_vjp(f, np.array([0.5, 1.5]){kwargs}{options})")
+    code_of, _, err = process("my_ops.py")
+    assert code_of == 1
+    line = re.search(r"rerun: +(.*)", err)[1].strip()
+    for option in options.split(", ")[1:]:
+        assert option in line
+    write(code + line)
+    assert process("my_ops.py")[2].partition("VJPError[")[2] == err.partition("VJPError[")[2]
+
+
+def test_a_failure_of_a_call_made_of_a_sample_reruns_that_sample(capsys):
+    write("""
+import numpy as np
+import autodiff as ad
+
+def fitted(g, x):
+    g = g.sum(axis=tuple(range(g.ndim - x.ndim)))
+    return g.sum(axis=tuple(i for i, n in enumerate(x.shape) if n == 1 != g.shape[i]), keepdims=True)
+
+@ad.op(elementwise=True, samples=[(np.linspace(1.0, 2.0, 3), np.linspace(2.0, 4.0, 3))])
+def f(x, y): return x * y
+
+@f.vjp("x")
+def _(g, x, y): return fitted(g * y if x.shape == y.shape else g * (y + 0 * x) * 2, x)
+
+@f.vjp("y")
+def _(g, x, y): return fitted(g * x, y)
+""")
+    out = run(capsys, "check", "my_ops.py", code=1)
+    assert rows(out)["f"][2] == "broadcast"
+    assert 'rerun:  check_vjp(f, *samples("f")[0], rng=0)' in out
+
+
 def test_ops_of_a_file_are_taken_out_afterwards(capsys):
     ops, twins = dict(OPS), dict(TWINS)
     write(RIGHT.replace("elementwise", "numpy=np.spacing, elementwise"))
