@@ -218,3 +218,14 @@ def test_half_precision_sums_in_single_precision(norm):
     y.sum().backward()
     assert x.grad.dtype == np.float16
     assert np.isfinite(x.grad).all()
+
+
+def test_norms_of_order_p_at_exact_points():
+    def gradient(x, p):
+        leaf = Tensor(x, requires_grad=True)
+        np.linalg.norm(leaf, p).backward()
+        return leaf.grad.tolist()
+
+    assert gradient([1.0, 0.0], 3) == [1, 0]  # of length 1
+    assert gradient([0.0, 1.0], 0.5) == [0, 1]  # the middle of a cusp
+    assert gradient([1e-200, 0.0], 4) == [0, 0]  # the length underflows

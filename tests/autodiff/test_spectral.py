@@ -258,3 +258,10 @@ def test_gradients_of_singular_vectors_at_all_scales(dtype, scale, shape):
         return ad.gradients(y, x).astype(float) * scale
 
     np.testing.assert_allclose(slope(scale, dtype), slope(1.0, "f8"), rtol=1e-3 if dtype == "f4" else 1e-10, atol=1e-5)
+
+
+def test_vectors_of_one_singular_value_have_a_gradient_where_others_are_zero():
+    a = Tensor(np.diag([2.0, 0.0, 0.0]), requires_grad=True)
+    u, _, vh = np.linalg.svd(a)
+    (u[1, 0] * vh[0, 0]).backward()  # u v^T turns by dA v / s
+    np.testing.assert_allclose(a.grad, [[0, 0, 0], [0.5, 0, 0], [0, 0, 0]], atol=1e-15)

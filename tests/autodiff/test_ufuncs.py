@@ -283,3 +283,7 @@ def test_names_are_ops_and_functions():
     assert np.mod is np.remainder
     assert np.degrees(leaf(pi)).item() == 180.0
     assert np.radians(leaf(180.0)).item() == pi
+
+
+def test_second_derivative_of_a_length_along_a_leg_of_zero():
+    np.testing.assert_allclose(derivatives(lambda x: np.hypot(x, 2.0), 0.0, 2), [0.0, 0.5])
