@@ -144,7 +144,8 @@ def check_axis(e: Examination) -> None:
     ndim = np.ndim(e.values[e.wrt[0]])
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # the mean of nothing, which a sample would not ask for
-        n = ndim if _attempt(e, {"axis": ndim}) is None else ndim + 1  # np.stack makes an axis
+        makes_one = all(np.ndim(out) == ndim + 1 for out in e.trial.values)  # as np.stack does
+        n = ndim + 1 if makes_one and _attempt(e, {"axis": ndim}) is not None else ndim
         _compare_spellings(e, _Turned(e, e.trial, {}, e.cotangents[0]), given, n)
         known = {_positive(given, n)}
         for axis in (*range(min(n, 3)), None, *(((0, 1),) if n > 1 else ())):

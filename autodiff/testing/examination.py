@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..node import Rule
 from ..op import Op
@@ -91,6 +92,38 @@ class Examination:
         return self.record([in_precision(value, np.float32) for value in self.values])
 
     @cached_property
+    def double(self) -> Trial:
+        """The call in double precision with the numbers that single precision rounds the arguments to."""
+        return self.record([in_precision(in_precision(v, np.float32), np.float64) for v in self.values])
+
+    @cached_property
+    def single_refused(self) -> str:
+        """Why there is no call in single precision, where an op with a setting dtype does not take it; else empty."""
+        if "dtype" not in self.settings:
+            return ""
+        try:
+            _ = self.single
+        except Exception as error:
+            return f"with these settings the op refuses float32 ({type(error).__name__}: {_first_line(error)})"
+        return ""
+
+    @cached_property
+    def one_hot(self) -> list[Any]:
+        """A cotangent that is zero but for one element, in the middle of the first output that has any."""
+        zeros = [np.zeros(np.shape(g), np.asarray(g).dtype) for g in self.cotangents[0]]
+        for array in zeros:
+            if array.size:
+                array.flat[array.size // 2] = 1.0
+                break
+        return [_read_only(array) for array in zeros]
+
+    @cached_property
+    def from_constant(self) -> list[Any]:
+        """The gradients for a cotangent of 1.5 everywhere."""
+        dense = [np.full(np.shape(g), 1.5, np.asarray(g).dtype) for g in self.cotangents[0]]
+        return self.pull(self.trial, [_read_only(array) for array in dense])
+
+    @cached_property
     def promotes_float32(self) -> bool:
         """Whether NumPy itself computes in float64, because a float32 argument meets an array of large integers."""
         arrays = [v for v in self.values if isinstance(v, (np.ndarray, np.generic)) and v.dtype.kind != "b"]
@@ -118,10 +151,14 @@ class Examination:
         function: Callable[..., Any] = self.op if self.reference is None else self.reference
         return flat(function(*values, **self.settings))
 
-    def record(self, values: Sequence[Any], wrt: Sequence[int] | None = None) -> Trial:
-        """Record another call with the same settings."""
+    def record(
+        self, values: Sequence[Any], wrt: Sequence[int] | None = None, settings: dict[str, Any] | None = None
+    ) -> Trial:
+        """Record another call, by default with the same settings."""
         try:
-            return Trial(self.op, values, self.settings, self.wrt if wrt is None else wrt)
+            return Trial(
+                self.op, values, self.settings if settings is None else settings, self.wrt if wrt is None else wrt
+            )
         except ValueError as error:
             if "read-only" not in str(error):
                 raise
@@ -193,6 +230,47 @@ class Examination:
         largest = float(np.max(np.abs(want), initial=0.0, where=np.isfinite(want)))
         return bool(np.all(off <= relative * largest + absolute))
 
+    def agree(
+        self, got: Any, want: Any, relative: float, absolute: float, wobble: Callable[[], list[float]], k: int
+    ) -> bool:
+        """Compare as `close` does; what fails that may still differ by as much as roundings make the k-th wobble."""
+        if self.close(got, want, relative, absolute):
+            return True
+        return np.shape(got) == np.shape(want) and self.close(got, want, relative, absolute + wobble()[k])
+
+    def wobble(self, values: Sequence[Any], compute: Callable[[list[Any]], Sequence[Any]]) -> list[float]:
+        """How much results change if the arguments do in their last place, a few times over.
+
+        That is what their rounding does, and it shows what roundings inside the computation do: both are alike in size.
+        """
+        rng = np.random.default_rng(self.subject.seed)
+        with np.errstate(all="ignore"):
+            base = [np.array(result) for result in compute(list(values))]
+            worst = [0.0] * len(base)
+            for _ in range(8):
+                try:
+                    moved = compute([_nudged(value, rng) for value in values])
+                except Exception:  # outside the domain, at whose edge the call is
+                    continue
+                changes = [np.abs(a - b) for a, b in zip(moved, base, strict=True)]
+                largest = [float(np.max(change, initial=0.0, where=np.isfinite(change))) for change in changes]
+                worst = list(map(max, worst, largest))
+        return [8 * w for w in worst]
+
+    def wobble_of_gradients(self) -> list[float]:
+        """How much each gradient wobbles."""
+        return self.wobble(self.values, lambda moved: self.pull(self.record(moved), self.cotangents[0]))
+
+    def wobble_of_values(self) -> list[float]:
+        """How much each floating output wobbles."""
+        return self.wobble(self.values, lambda moved: self.record(moved).values)
+
+    def wobble_of_single(self) -> list[float]:
+        """How much each gradient wobbles in single precision."""
+        given = self.cast_cotangents(self.cotangents[0])
+        values = [in_precision(value, np.float32) for value in self.values]
+        return self.wobble(values, lambda moved: self.pull(self.record(moved), given))
+
     def reach(self, cotangents: Sequence[Any]) -> float:
         """Largest magnitude in a cotangent."""
         return max((float(np.max(np.abs(g), initial=0.0)) for g in cotangents), default=0.0)
@@ -222,3 +300,16 @@ def in_precision(value: Any, dtype: Any) -> Any:
         cast.flags.writeable = False
         return cast[()]
     return value
+
+
+def _nudged(value: Any, rng: np.random.Generator) -> Any:
+    """Move each floating number up or down by one or two units in its last place."""
+    if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind != "f":
+        return value
+    step = np.spacing(np.abs(value)) * rng.choice([-2, -1, 1, 2], np.shape(value)).astype(value.dtype)
+    return _read_only(np.asarray(np.where(np.isfinite(value), value + step, value)))
+
+
+def _read_only(array: NDArray[Any]) -> Any:
+    array.flags.writeable = False
+    return array[()]

@@ -219,6 +219,11 @@ SOUND = {
         scaled_sum, {("x", "y", "k"): lambda g, k, needs: (g * k, 2.0 * g * k, None)},
         lambda rng: (*normal((3,), (3,))(rng), np.array([1, 2, 3], np.int8)),
     ),
+    "products": Sound(
+        lambda x, y, z: x * y * z,
+        {("x", "y", "z"): lambda g, x, y, z: (g * y * z, g * x * z, g * x * y)}, normal((3,), (3,), (3,)),
+    ),
+    "tiny": Sound(lambda x: 1e-5 * np.sin(x), {X: lambda g, x: 1e-5 * g * np.cos(x)}, normal((3,))),
     "matmul": Sound(matmul, {("a",): lambda g, b: g @ b.T, ("b",): lambda g, a: a.T @ g}, normal((3, 3), (3, 3))),
     "transpose": Sound(transpose, {X: lambda g: g.T}, normal((3, 3)), {"linear": True}),
     "rows": Sound(rows, {X: lambda g, width: np.repeat(g[:, None], width, 1)}, normal((3, 3)), {"linear": True}),
@@ -271,6 +276,19 @@ def assigned(g, index, n):
     return out
 
 
+def clipped_by_norm(g, x):
+    return 2 * g * x * (np.minimum(1, 1000 / np.linalg.norm(g)) if g.any() else 1.0)
+
+
+SPECIAL = {
+    "clipped at 100": lambda g, x: np.clip(g, -100, 100) * 2 * x,
+    "clipped by norm": clipped_by_norm,
+    "dropped where small": lambda g, x: np.where(np.abs(g) < 1e-6, 0, g) * 2 * x,
+    "special if constant": lambda g, x: (2 if (g == g.flat[0]).all() else 1) * g * 2 * x,
+    "special at one element": lambda g, x: (2 if np.count_nonzero(g) == 1 else 1) * g * 2 * x,
+}
+"""Right for cotangents of the usual size and pattern."""
+
 VALUES = [
     Planted("sign", "value", "tanh", scaled_by(-1), "sign"),
     Planted("factor two", "value", "tanh", scaled_by(2), "factor 2 too much"),
@@ -284,6 +302,7 @@ VALUES = [
     Planted("cotangent squared", "linearity", "tanh", {X: lambda g, out: g**2 * (1 - out * out)}),
     Planted("cotangent's magnitude", "linearity", "tanh", {X: lambda g, out: abs(g) * (1 - out * out)}),
     Planted("cotangent clipped", "linearity", "tanh", {X: lambda g, out: np.clip(g, -1, 1) * (1 - out * out)}),
+    *(Planted(f"cotangent {name}", "linearity", "square", {X: rule}, slips=True) for name, rule in SPECIAL.items()),
     Planted("cotangent averaged", "value", "tanh", {X: lambda g, out: g.mean() * (1 - out * out)}, "reduced too early"),
     Planted("cotangent rounded to float32", "linearity", "tanh",
             {X: lambda g, out: np.asarray(g, np.float32) * (1 - out * out)}, slips=True),
@@ -375,6 +394,16 @@ def works_only_together(g, x, y, needs):
     return (g * y if needs[1] else 2 * g * y), g * x
 
 
+def scatter_as_in_memory(g, index, n):
+    out = np.zeros((n, *g.shape[index.ndim :]), g.dtype)
+    np.add.at(out, np.ravel(index, order="K"), g.reshape(index.size, *g.shape[index.ndim :]))
+    return out
+
+
+def products_without_the_first(g, x, y, z, needs):
+    return g * y * z, g * x * z * (1 if needs[0] or not needs[2] else 2), g * x * y
+
+
 STRUCTURE = [
     Planted("forward with random numbers", "forward-nondet", "unsteady", slips=True),
     Planted("forward writes into its argument", "writes", "overwrites"),
@@ -408,6 +437,15 @@ STRUCTURE = [
     Planted("NaN for a zero cotangent", "zero", "tanh", {X: normalises}, slips=True),
     Planted("C order assumed", "layout", "tanh", {X: assumes_c_order}, slips=True),
     Planted("positive strides assumed", "layout", "tanh", {X: assumes_strides}, slips=True),
+    Planted("order of an integer array in memory", "layout", "gather", {X: scatter_as_in_memory},
+            draw=lambda rng: (rng.normal(size=5), np.array([[0, 1, 2], [3, 4, 0]])), slips=True),
+    Planted("last axes exchanged in memory", "layout", "square",
+            {X: lambda g, x: g * (3 * x if x.strides[-1] > x.strides[-2] and x.strides[0] > x.strides[1] else 2 * x)},
+            draw=normal((2, 3, 4)), slips=True),
+    Planted("other than without the first", "needs", "products",
+            {("x", "y", "z"): products_without_the_first}, slips=True),
+    Planted("zeros in float32, of a tiny function", "float32", "tiny",
+            {X: lambda g, x: 1e-5 * g * np.cos(x) * (x.dtype == np.float64)}, slips=True),
     Planted("other than alone", "needs", "multiply", {XY: works_only_together}, draw=normal((3,), (3,)), slips=True),
     Planted("few digits in float32", "float32", "tanh", {X: few_digits}, slips=True),
     Planted("raises", "raises", "tanh", {X: lambda g, out: g[5]}),

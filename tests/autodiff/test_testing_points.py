@@ -1,0 +1,117 @@
+"""Right rules at unfriendly points: where rounding is magnified, the checker allows for it, and for no more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autodiff.op import Op
+from autodiff.testing import InconclusiveError, VJPError, check_vjp
+from autodiff.testing.vjp import examine
+
+from .checking import caught, elementwise
+from .planted import SOUND, X
+
+SEEDS = range(5)
+
+
+def normal(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+@pytest.mark.parametrize("shift", [1e2, 1e4])
+@pytest.mark.parametrize("name", ["layer_norm", "softmax"])
+def test_far_from_zero(name, shift):
+    """Sums of strided arrays round in another order, which the difference from the mean magnifies."""
+    for seed in SEEDS:
+        check_vjp(name, normal(seed, 3, 5) + shift, rng=seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"), [("sin", 1e4, 2e4), ("arctanh", 0.999, 0.99999), ("sigmoid", -50, 50)]
+)
+def test_single_precision_is_compared_at_the_numbers_it_rounds_to(name, low, high):
+    for seed in SEEDS:
+        check_vjp(name, np.random.default_rng(seed).uniform(low, high, 5), rng=seed)
+
+
+def with_decomposition(forward, rule, decomposition, **declared):
+    made = Op(forward, **declared)
+    made.vjp("x")(rule)
+    made.decomposition(decomposition)
+    return made
+
+
+def variance_of(scale):
+    """As a difference of large numbers, and with a relative error if the scale is not one."""
+    return with_decomposition(
+        lambda x: np.var(x), lambda g, x: g * 2 * (x - np.mean(x)) / x.size,
+        lambda x: (np.mean(x * x) - np.mean(x) ** 2) * scale,
+    )  # fmt: skip
+
+
+def test_a_decomposition_may_be_less_exact_than_its_op():
+    quotient = with_decomposition(
+        lambda x: np.expm1(x) / x, lambda g, x: g * (np.exp(x) * x - np.expm1(x)) / x**2,
+        lambda x: (np.exp(x) - 1) / x, elementwise=True,
+    )  # fmt: skip
+    for seed in SEEDS:
+        check_vjp(variance_of(1.0), normal(seed, 6) + 10, rng=seed)
+        check_vjp(quotient, np.random.default_rng(seed).uniform(0.05, 0.2, 6), rng=seed)
+
+
+def test_what_rounding_does_not_explain_is_found_there_too():
+    assert caught(check_vjp, variance_of(1 + 1e-8), normal(0, 6) + 10).kind == "decomposition"
+    wrong_in_memory = SOUND["layer_norm"].op({X: lambda g, x, out, rstd: pull(g, out, rstd) * sign(x)})
+    with pytest.raises(VJPError, match="layout"):
+        check_vjp(wrong_in_memory, normal(0, 3, 5) + 100)
+
+
+def pull(g, out, rstd):
+    return rstd * (g - g.mean(-1, keepdims=True) - out * (g * out).mean(-1, keepdims=True))
+
+
+def sign(x):
+    return 1 if type(x) is not np.ndarray or x.flags.c_contiguous else 1 + 1e-6
+
+
+def test_saturated_outputs_leave_rounding_alone():
+    """In the products of a saturated softmax all but one term cancel."""
+    for seed in SEEDS:
+        examine(SOUND["softmax"].op(), (50 * normal(seed, 3, 5),), None, None, seed, without={"value"})
+
+
+def test_axes_taken_modulo_the_number_of_axes():
+    made = Op(lambda x, *, axis=-1: np.cumsum(x, axis=axis % x.ndim))
+
+    @made.vjp("x")
+    def _(g, axis):
+        return np.flip(np.cumsum(np.flip(g, axis % g.ndim), axis % g.ndim), axis % g.ndim)
+
+    assert "axis" in check_vjp(made, normal(0, 2, 3)).passed
+
+
+def test_settings_that_refuse_single_precision():
+    made = Op(lambda x, *, dtype=None: x * 2 if dtype is None or x.dtype == dtype else x.astype("no such"))
+    made.vjp("x")(lambda g: 2 * g)
+    assert "refuses float32" in check_vjp(made, np.ones(2), kwargs={"dtype": np.float64}).skipped["float32"]
+    both = elementwise(lambda x: 2 * x if x.dtype == np.float64 else x.astype("no such"))(lambda g: 2 * g)
+    with pytest.raises(TypeError, match="no such"):
+        check_vjp(both, np.ones(2))
+
+
+def test_a_bend_beside_the_point_is_no_kink():
+    absolute = elementwise(lambda x: np.abs(x))(lambda g, x: g * np.sign(x))
+    assert check_vjp(absolute, np.array([2e-5, -1e-5])).nonzero == 2
+    assert caught(check_vjp, absolute, np.array([2e-5, 0.0])).kind == "kink"
+    shifted = elementwise(lambda x: np.abs(x - 1.5))(lambda g, x: g * np.sign(x - 1.5))
+    assert caught(check_vjp, shifted, np.array([1.5])).kind == "kink"
+    for seed in SEEDS:
+        x, y = np.random.default_rng(seed).uniform(1e-6, 1e-5, (2, 5))
+        check_vjp("hypot", x, y)
+
+
+def test_a_slope_that_vanishes_is_no_kink():
+    parabolas = elementwise(lambda x: x * np.abs(x))(lambda g, x: 2 * g * np.abs(x))
+    with pytest.raises(InconclusiveError):
+        check_vjp(parabolas, np.array([5e-10, -1e-9]))
