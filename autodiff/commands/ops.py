@@ -40,7 +40,7 @@ def show(name: str | None) -> int:
 def _listing() -> list[str]:
     """Write all ops and the public functions composed of them, by family, in the order of their files."""
     families: dict[str, dict[str, Any]] = {}
-    public = {name: value for name, value in vars(functional).items() if inspect.isfunction(value)}
+    public = {n: f for n, f in vars(functional).items() if inspect.isfunction(f) and not n.startswith("_")}
     composed = {n: f for n, f in public.items() if f.__module__.startswith(functional.__name__)}
     for name, function in sorted({**composed, **OPS}.items()):
         families.setdefault(function.__module__, {})[name] = function

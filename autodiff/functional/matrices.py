@@ -126,7 +126,8 @@ def _(g: Array, a: Array, direction: Array) -> Array:
     #   f = <G, change> = det(A) (<W, H> <W, G> - <W H^T W, G>)
     # every W is to be varied. From <W, H> that gives -W H^T W, from <W H^T W, G> minus W H^T W G^T W and its mirror.
     # Near singular matrices the terms cancel: they lose the square of the condition number.
-    _, s, _, _ = _signed_svd(to_array(a))
+    values = np.asarray(to_array(a))
+    s = np.linalg.svd(np.where(np.isfinite(values), values, 0.0), compute_uv=False)
     if np.any(s[..., -1:] <= np.finfo(s.dtype).eps ** (1 / 3) * s[..., :1]):
         raise np.linalg.LinAlgError(
             "det: its third derivatives are not supported where a matrix is singular, or nearly so; only the first two"

@@ -53,12 +53,12 @@ def maximum(x1: Array, x2: Array) -> Array:
 
 @maximum.vjp("x1")
 def _(g: Array, x1: Array, x2: Array) -> Array:
-    return _share(g, *_chosen(x1 > x2, x1, x2))
+    return _share(g, (x1 > x2) | np.isnan(x1), _tied(x1, x2))
 
 
 @maximum.vjp("x2")
 def _(g: Array, x1: Array, x2: Array) -> Array:
-    return _share(g, *_chosen(x2 > x1, x2, x1))
+    return _share(g, (x2 > x1) | np.isnan(x2), _tied(x1, x2))
 
 
 @op(
@@ -90,12 +90,12 @@ def minimum(x1: Array, x2: Array) -> Array:
 
 @minimum.vjp("x1")
 def _(g: Array, x1: Array, x2: Array) -> Array:
-    return _share(g, *_chosen(x1 < x2, x1, x2))
+    return _share(g, (x1 < x2) | np.isnan(x1), _tied(x1, x2))
 
 
 @minimum.vjp("x2")
 def _(g: Array, x1: Array, x2: Array) -> Array:
-    return _share(g, *_chosen(x2 < x1, x2, x1))
+    return _share(g, (x2 < x1) | np.isnan(x2), _tied(x1, x2))
 
 
 @op(numpy=np.fmax, samples=lambda rng: [distinct(rng, *shapes) for shapes in PAIRS])
@@ -164,14 +164,6 @@ def _(g: Array, x1: Array, x2: Array) -> Array:
 @fmin.vjp("x2")
 def _(g: Array, x1: Array, x2: Array) -> Array:
     return _share(g, (x2 < x1) | np.isnan(x1), _tied(x1, x2))
-
-
-def _chosen(larger: Any, x: Array, other: Array) -> tuple[Any, Any]:
-    """Where x is the result, and where both are: NaN is, whatever the other one is."""
-    absent = np.isnan(x)
-    if not np.any(absent):
-        return larger, x == other
-    return larger | absent, _tied(x, other)
 
 
 def _tied(x1: Array, x2: Array) -> Any:

@@ -337,7 +337,7 @@ def test_a_list_of_arrays_may_be_followed_by_settings():
     stack = OPS["stack"]
     assert stack([x, x], 1).shape == (2, 2)
     np.testing.assert_array_equal(stack([x, 2 * x], 1).data, [[1.0, 2.0], [2.0, 4.0]])
-    for surplus in (lambda: stack([x, x], 0, 1), lambda: stack([x, x], 0, axis=1)):
+    for surplus in (lambda: stack([x, x], 0, None, "same_kind", 1), lambda: stack([x, x], 0, axis=1)):
         with pytest.raises(TypeError, match="a list of arrays, then, once, axis"):
             surplus()
 
