@@ -135,25 +135,35 @@ def check_axis(e: Examination) -> None:
     """Every spelling of an axis gives the same: negative, positive, in a tuple, with and without keepdims.
 
     The other axes, None and a pair of axes are held against differences along one direction. What the op refuses, it
-    refuses.
+    refuses. Of settings that name one axis of two, such as axis1, the spelling alone is changed.
     """
-    if "axis" not in e.op.signature.order:
+    names = [name for name in e.op.signature.order if name in ("axis", "dim")]
+    pairs = [name for name in e.op.signature.order if name in ("axis1", "axis2", "dim0", "dim1")]
+    if not names and not pairs:
         e.report.skipped["axis"] = "the op has no setting axis"
         return
-    given = e.settings.get("axis", e.op.signature.settings.get("axis"))
     ndim = np.ndim(e.values[e.wrt[0]])
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # the mean of nothing, which a sample would not ask for
-        makes_one = all(np.ndim(out) == ndim + 1 for out in e.trial.values)  # as np.stack does
-        n = ndim + 1 if makes_one and _attempt(e, {"axis": ndim}) is not None else ndim
-        _compare_spellings(e, _Turned(e, e.trial, {}, e.cotangents[0]), given, n)
-        known = {_positive(given, n)}
-        for axis in (*range(min(n, 3)), None, *(((0, 1),) if n > 1 else ())):
-            trial = _attempt(e, {"axis": axis}) if axis not in known else None
-            if trial is not None:
-                turned = _Turned(e, trial, {"axis": axis}, trial.cotangents(e.generator))
-                turned.confirm(e)
-                _compare_spellings(e, turned, axis, n)
+        for name in names:
+            makes_one = all(np.ndim(out) == ndim + 1 for out in e.trial.values)  # as np.stack does
+            n = ndim + 1 if makes_one and _attempt(e, {name: ndim}) is not None else ndim
+            given = _given(e, name)
+            _compare_spellings(e, _Turned(e, e.trial, {}, e.cotangents[0]), name, given, n)
+            known = {_positive(given, n)}
+            for axis in (*range(min(n, 3)), None, *(((0, 1),) if n > 1 else ())):
+                trial = _attempt(e, {name: axis}) if axis not in known else None
+                if trial is not None:
+                    turned = _Turned(e, trial, {name: axis}, trial.cotangents(e.generator))
+                    turned.confirm(e)
+                    _compare_spellings(e, turned, name, axis, n)
+        for name in pairs:
+            _compare_spellings(e, _Turned(e, e.trial, {}, e.cotangents[0]), name, _given(e, name), ndim)
+
+
+def _given(e: Examination, name: str) -> Any:
+    """Return a setting of the call, or its default."""
+    return e.settings.get(name, e.op.signature.settings.get(name))
 
 
 def _attempt(e: Examination, changes: dict[str, Any]) -> Trial | None:
@@ -208,21 +218,20 @@ def _spellings(axis: Any, n: int) -> Iterator[Any]:
         yield (axis,)
 
 
-def _compare_spellings(e: Examination, turned: _Turned, axis: Any, n: int) -> None:
+def _compare_spellings(e: Examination, turned: _Turned, name: str, axis: Any, n: int) -> None:
     """Compare a call with the others that mean the same."""
-    others: list[dict[str, Any]] = [{"axis": spelling} for spelling in (_spellings(axis, n) if n else ())]
-    if "keepdims" in e.op.signature.order:
-        kept = e.settings.get("keepdims", e.op.signature.settings.get("keepdims"))
-        others.append({"axis": axis, "keepdims": not kept})
+    others: list[dict[str, Any]] = [{name: spelling} for spelling in (_spellings(axis, n) if n else ())]
+    kept = [flag for flag in ("keepdims", "keepdim") if flag in e.op.signature.order]
+    others += [{name: axis, flag: not _given(e, flag)} for flag in kept]
     for changes in others:
         trial = _attempt(e, changes)
         if trial is None:
             continue
-        spelt = ", ".join(f"{name}={value!r}" for name, value in changes.items())
+        spelt = ", ".join(f"{setting}={value!r}" for setting, value in changes.items())
         for out, want in zip(trial.values, turned.trial.values, strict=True):
             if np.size(out) != np.size(want) or not e.close(np.reshape(out, np.shape(want)), want, ROUNDING, 0.0):
                 raise _subject(e, changes).wrong(
-                    "axis", None, f"with {spelt} the op gives something else than with axis={axis!r}"
+                    "axis", None, f"with {spelt} the op gives something else than with {name}={axis!r}"
                 )
         given = [np.reshape(g, np.shape(out))[()] for g, out in zip(turned.cotangents, trial.values, strict=True)]
         with e.rules("axis", _subject(e, changes)):
@@ -230,7 +239,7 @@ def _compare_spellings(e: Examination, turned: _Turned, axis: Any, n: int) -> No
         for i, got, want in zip(e.wrt, gradients, turned.gradients, strict=True):
             if not e.close(got, want, ROUNDING, 1e-14 * e.reach(given)):
                 raise _subject(e, changes).wrong(
-                    "axis", i, f"with {spelt} the gradient is another one than with axis={axis!r}, by up to "
+                    "axis", i, f"with {spelt} the gradient is another one than with {name}={axis!r}, by up to "
                     f"{float(np.nanmax(np.abs(got - want))):.3g}",
                 )  # fmt: skip
 

@@ -17,7 +17,7 @@ from ..node import Rule
 from ..op import Op
 from .numeric import Vector, flat
 from .report import CheckError, Subject, VJPReport
-from .trial import Recording, Trial
+from .trial import Recording, Trial, contents
 from .value import Problem
 
 __all__ = ["Examination", "declared_of", "in_precision"]
@@ -43,9 +43,11 @@ class Examination:
     linear: bool = False
     reference: Callable[..., Any] | None = None
     generator: np.random.Generator = field(init=False)
+    settings_given: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         self.generator = np.random.default_rng(self.subject.seed)
+        self.settings_given = contents(self.settings)
 
     # --- computed once, on first use ---
 
@@ -162,7 +164,8 @@ class Examination:
         except ValueError as error:
             if "read-only" not in str(error):
                 raise
-            raise self.subject.wrong("writes", None, "the forward writes into an argument", _place(error)) from error
+            what = "the forward writes into an argument or a setting"
+            raise self.subject.wrong("writes", None, what, _place(error)) from error
 
     def pull(self, trial: Trial, cotangents: Sequence[Any], kind: str = "raises") -> list[Any]:
         """Run the engine's sweep. An error in it is a rule's; one that its first run did not make has its own kind."""

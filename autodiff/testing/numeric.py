@@ -205,7 +205,9 @@ def _flat_cotangent(cotangent: Any, outputs: Any) -> Vector:
     given = [np.shape(part) for part in (cotangent if several else [cotangent])]
     if outs != given:
         raise ValueError(f"the cotangent has the shape {given}, the output {outs}; they must be equal")
-    return np.asarray(flat(tuple(cotangent) if several else np.asarray(cotangent, float)), float)
+    parts = zip(cotangent, outputs, strict=True) if several else [(cotangent, outputs)]
+    floating = [np.asarray(g, float) for g, out in parts if not several or np.asarray(out).dtype.kind in "fc"]
+    return np.asarray(flat(tuple(floating)), float)
 
 
 def numerical_vjp(f: Callable[..., Any], args: Sequence[ArrayLike], cotangent: Any, argnum: int = 0) -> NDArray[Any]:
@@ -290,9 +292,15 @@ def numerical_jvp(
         return flat(f(*moved))
 
     at = forward(values)
-    reach = float(np.max(np.abs(direction), initial=0.0))
-    found = settle(line_along(forward, values, argnum, direction), at, STEP / (reach or 1.0), 1e-9)
-    slope = found.slopes.central if found.verdict == "smooth" else np.full(at.shape, np.nan)
+    # A step that is small for 1e150 is not for 1: elements of different size move one group after the other.
+    steps = np.vectorize(step_for, otypes=[float])(values[argnum])
+    groups = np.where(direction != 0, np.floor(np.log2(steps / STEP) / 10), -1)
+    slope = np.zeros(at.shape)
+    for group in np.unique(groups[groups >= 0]):
+        moving = np.where(groups == group, direction, 0.0)
+        step = float(np.min(steps[groups == group])) / float(np.max(np.abs(moving)))
+        found = settle(line_along(forward, values, argnum, moving), at, step, 1e-9)
+        slope += found.slopes.central if found.verdict == "smooth" else np.nan
     return slope.reshape(np.shape(f(*values)))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .examination import Examination, declared_of
 from .numeric import flat
-from .trial import arrays_in
+from .trial import arrays_in, contents
 from .value import element_derivative
 
 __all__ = [
@@ -29,12 +31,15 @@ def check_forward(e: Examination) -> None:
 
 
 def check_writes(e: Examination) -> None:
-    """Rules write neither into the cotangent, nor into inputs, nor into saved values.
+    """Rules write neither into the cotangent, nor into inputs, saved values or settings; a forward not into settings.
 
     All are read-only, so that NumPy raises at the guilty line; where a view of the same memory is writable, the bytes
     tell.
     """
-    saved = {name: list(arrays_in(value)) for name, value in e.trial.saved().items()}
+    recorded = dict(e.trial.node.settings or {}) if e.settings_given else {}
+    for name in (*_changed(e, e.settings), *_changed(e, recorded)):
+        raise e.subject.wrong("writes", None, f"the forward changed the setting {name!r}")
+    saved = {name: list(arrays_in(value)) for name, value in {**e.trial.saved(), **recorded}.items()}
     for array in (array for arrays in saved.values() for array in arrays):
         array.flags.writeable = False
     before = {name: [array.tobytes() for array in arrays] for name, arrays in saved.items()}
@@ -43,8 +48,15 @@ def check_writes(e: Examination) -> None:
     for name, arrays in saved.items():
         if before[name] != [array.tobytes() for array in arrays]:
             raise e.subject.wrong("writes", None, f"a VJP rule changed the saved value {e.readable(name)!r}")
+    for name in _changed(e, recorded):
+        raise e.subject.wrong("writes", None, f"a VJP rule changed the setting {name!r}")
     if given != [np.asarray(g).tobytes() for g in e.cotangents[0]]:
         raise e.subject.wrong("writes", None, "a VJP rule changed its cotangent g")
+
+
+def _changed(e: Examination, settings: dict[str, Any]) -> list[str]:
+    """Name the settings that are not what was given."""
+    return [name for name, value in contents(settings).items() if e.settings_given.get(name, value) != value]
 
 
 def check_arity(e: Examination) -> None:
@@ -161,6 +173,7 @@ def check_nonfinite(e: Examination) -> None:
 
 def check_alias(e: Examination) -> None:
     """A cotangent shares no memory with inputs or saved values. It may be g itself: the engine copies what it keeps."""
+    _check_workspace(e)
     kept = {f"the argument {name!r}": value for name, value in zip(e.subject.arguments, e.values, strict=True)}
     kept |= {f"the saved value {e.readable(name)!r}": value for name, value in e.trial.saved().items()}
     for i, part in e.parts.items():
@@ -170,6 +183,21 @@ def check_alias(e: Examination) -> None:
                     raise e.subject.wrong(
                         "alias", i, f"the rule returned an array that shares memory with {what}: return a copy"
                     )
+
+
+def _check_workspace(e: Examination) -> None:
+    """A second run leaves the first one's result alone: a rule returns no array that it will write into again."""
+    first = {i: np.array(part) for i, part in e.parts.items()}
+    with e.rules("nondet"):
+        second = dict(e.by_position(list(e.trial.raw(e.cotangents[1]))))
+    for i, part in e.parts.items():
+        again = second.get(i)
+        reused = isinstance(part, np.ndarray) and isinstance(again, np.ndarray) and np.may_share_memory(part, again)
+        if np.asarray(part).tobytes() != first[i].tobytes() or (reused and np.shares_memory(part, again)):
+            raise e.subject.wrong(
+                "alias", i, "the rule returns the same memory each time it runs, so that a second run overwrites the "
+                "first one's gradient: return a fresh array",
+            )  # fmt: skip
 
 
 def check_nondeterminism(e: Examination) -> None:

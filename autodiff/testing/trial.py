@@ -16,7 +16,7 @@ from ..node import Array, Leaf, Node, Rule
 from ..op import Op
 from ..tensor import Tensor, wrap
 
-__all__ = ["Recording", "Trial", "arrays_in", "split"]
+__all__ = ["Recording", "Trial", "arrays_in", "contents", "split"]
 
 OWN_RULE = modes.Switch(record=True, decompose=False)
 """Whatever mode the caller is in, it is the op's own rule that is checked."""
@@ -157,3 +157,18 @@ def arrays_in(value: Any) -> Iterator[NDArray[Any]]:
     elif isinstance(value, dict):
         for part in value.values():
             yield from arrays_in(part)
+
+
+def contents(settings: dict[str, Any]) -> dict[str, Any]:
+    """Copy what could be written into: the settings that are arrays, lists and dicts, as they compare equal later."""
+    return {name: _contents(value) for name, value in settings.items() if isinstance(value, (np.ndarray, list, dict))}
+
+
+def _contents(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype, value.tobytes()
+    if isinstance(value, (list, tuple)):
+        return type(value)([_contents(part) for part in value])
+    if isinstance(value, dict):
+        return {key: _contents(part) for key, part in value.items()}
+    return value

@@ -220,6 +220,7 @@ def examine(
     seed = int(rng.integers(2**31)) if isinstance(rng, np.random.Generator) else int(rng)
     subject = Subject(op.name, names, values, settings, seed, sample, options=options or {})
     report = VJPReport(op.name, seed)
+    settings = {name: _own(value) for name, value in settings.items()}
     wishes["linear"] = wishes.get("linear", False) or op.linear
     if wishes.get("rtol") is None:
         wishes["rtol"] = 1e-12 if wishes.get("scheme") == "complex" else 1e-6
@@ -274,6 +275,15 @@ def usable(name: str, value: Any, differentiated: bool) -> Any:
         raise ValueError(f"the argument {name!r} holds NaN, where nothing can be compared")
     array.flags.writeable = False
     return array[()]
+
+
+def _own(setting: Any) -> Any:
+    """Copy a setting that could be written into, read-only where there is such a thing."""
+    if isinstance(setting, np.ndarray):
+        copy = np.array(setting, order="K")
+        copy.flags.writeable = False
+        return copy
+    return list(map(_own, setting)) if type(setting) is list else setting
 
 
 def _has_rules(e: Examination) -> bool:

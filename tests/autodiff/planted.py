@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from autodiff import save
+from autodiff import Tensor, save
 from autodiff.op import Op
 from autodiff.testing import check_op, check_vjp
 
@@ -245,7 +245,27 @@ SOUND = {
     "joined": Sound(joined, {("arrays",): pull_joined}, normal((2, 3), (1, 3), (0, 3)), {"linear": True}),
 }  # fmt: skip
 
+def sorted_in_place(values):
+    values.sort()
+    return values
+
+
+def draw_by_settings(rng):
+    return rng.normal(size=3), {"by": np.array([3.0, 1.0, 2.0]), "order": [3, 1, 2]}
+
+
 UNUSUAL = {
+    "by_settings": Sound(
+        lambda x, *, by, order: x * float(np.sum(by)), {X: lambda g, by, order: g * float(np.sum(by))}, draw_by_settings
+    ),
+    "sorts a setting": Sound(
+        lambda x, *, by, order: x * float(np.sum(sorted_in_place(by))), {X: lambda g, by, order: g * float(np.sum(by))},
+        draw_by_settings,
+    ),
+    "sorts a list": Sound(
+        lambda x, *, by, order: x * float(np.sum(sorted_in_place(order))),
+        {X: lambda g, by, order: g * float(np.sum(order))}, draw_by_settings,
+    ),
     "constant": Sound(constant, {X: lambda g, shape: np.zeros(shape, g.dtype)}, normal((3,))),
     "unsteady": Sound(drifts(), {X: lambda g, x: g * (1 - np.tanh(x) ** 2)}, normal((2, 3))),
     "upcast": Sound(upcast, {X: lambda g, x: 2 * g.astype(x.dtype) * x}, normal((3,))),
@@ -368,6 +388,16 @@ def writes_broadcast_cotangent(g, out):
     return g * (1 - out * out)
 
 
+def reuses_a_workspace():
+    space = {}
+
+    def rule(g, out):
+        kept = space.setdefault((g.shape, g.dtype), np.empty(g.shape, g.dtype))
+        return np.multiply(g, 1 - out * out, out=kept if type(g) is not Tensor and type(out) is not Tensor else None)
+
+    return rule
+
+
 def jitters(g, out):
     return g * (1 - out * out) * (1 + 1e-14 * np.random.default_rng().normal(size=g.shape)).astype(g.dtype)
 
@@ -421,6 +451,13 @@ STRUCTURE = [
             {("x", "y", "k"): lambda g, k: (g * k, 2.0 * g * k, np.zeros(3))}, arg="k", slips=True),
     Planted("missing sum over a broadcast axis", "shape", "spread", {X: lambda g: np.array(g)}, "axes (0,)"),
     Planted("reduced too far", "shape", "rows", {X: lambda g: g}),
+    Planted("returns a workspace", "alias", "tanh", {X: reuses_a_workspace()}, slips=True),
+    Planted("writes into a setting", "writes", "by_settings",
+            {X: lambda g, by, order: g * float(np.sum(sorted_in_place(by)))}, slips=True),
+    Planted("writes into a list of settings", "writes", "by_settings",
+            {X: lambda g, by, order: g * float(np.sum(by)) * min(1, sorted_in_place(order)[0])}, slips=True),
+    Planted("forward writes into a setting", "writes", "sorts a setting"),
+    Planted("forward writes into a list of settings", "writes", "sorts a list", slips=True),
     Planted("returns its input", "alias", "square", {X: lambda g, x: x}),
     Planted("returns a saved value", "alias", "stairs", {X: lambda g, zeros: zeros}, slips=True),
     Planted("a Python float", "type", "tanh of a number", {X: lambda g, out: float(g * (1 - out * out))}),

@@ -82,6 +82,14 @@ SQUARE = lambda rng: (rng.normal(size=(3, 3)), {"axis": 1})  # noqa: E731
 PRODUCT = {X: lambda g, y: g * y, Y: lambda g, x: g * x}
 
 SOUND |= {
+    "running sum along dim": Sound(
+        lambda x, *, dim=0: np.cumsum(x, axis=dim),
+        {X: lambda g, dim: np.flip(np.cumsum(np.flip(g, dim), dim), dim)}, normal((3, 3)),
+    ),
+    "swapped": Sound(
+        lambda x, *, axis1=0, axis2=1: np.swapaxes(x, axis1, axis2),
+        {X: lambda g, axis1, axis2: np.swapaxes(g, axis1, axis2)}, normal((3, 3)),
+    ),
     "total": Sound(total, {X: spread_total}, SQUARE),
     "quadruple": Sound(lambda x: 4 * x * x, {X: lambda g, x: 8 * g * x}, normal((3,))),
     "cube": Sound(cube, {X: lambda g, x: 3 * g * x * x}, normal((4,)), decomposition=lambda x: x * x * x),
@@ -200,6 +208,14 @@ AXES = [
 
 # --- one array twice ---
 
+
+AXES += [
+    Planted("sign for a negative dim", "axis", "running sum along dim",
+            {X: lambda g, dim: np.flip(np.cumsum(np.flip(g, dim), dim), dim) if dim >= 0 else np.cumsum(g, dim)},
+            slips=True),
+    Planted("a negative axis1 forgotten", "axis", "swapped",
+            {X: lambda g, axis1, axis2: np.swapaxes(g, axis1, axis2) if axis1 >= 0 else g * 1.0}, slips=True),
+]  # fmt: skip
 
 REUSE = [
     Planted("same array, one path", "reuse", "multiply",

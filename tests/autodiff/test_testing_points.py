@@ -5,8 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import autodiff as ad
 from autodiff.op import Op
-from autodiff.testing import InconclusiveError, VJPError, check_vjp
+from autodiff.testing import (
+    InconclusiveError,
+    VacuousCheckError,
+    VJPError,
+    check_grads,
+    check_vjp,
+    numerical_jvp,
+    numerical_vjp,
+)
 from autodiff.testing.vjp import examine
 
 from .checking import caught, elementwise
@@ -115,3 +124,19 @@ def test_a_slope_that_vanishes_is_no_kink():
     parabolas = elementwise(lambda x: x * np.abs(x))(lambda g, x: 2 * g * np.abs(x))
     with pytest.raises(InconclusiveError):
         check_vjp(parabolas, np.array([5e-10, -1e-9]))
+
+
+def test_numerical_derivatives_of_several_outputs_for_integer_cotangents():
+    found = numerical_vjp(lambda x: (2 * x, x * x, np.argsort(x)), [[1.0, 3.0]], ([1, 0], [0, 1], [0, 0]))
+    np.testing.assert_allclose(found, [2, 6])
+
+
+def test_numerical_derivatives_along_a_direction_of_numbers_of_every_size():
+    found = numerical_jvp(lambda x: x * x, [[1e150, 2.0, 1e-3]], [1.0, 1.0, 1.0])
+    np.testing.assert_allclose(found, [2e150, 4.0, 2e-3], rtol=1e-9)
+
+
+@pytest.mark.parametrize("function", [lambda x: (), lambda x: ad.Tensor([1, 2]), lambda x: ad.Tensor([1.0, 2.0])])
+def test_a_function_without_outputs_that_vary_is_no_pass(function):
+    with pytest.raises(VacuousCheckError):
+        check_grads(function, np.ones(2))
