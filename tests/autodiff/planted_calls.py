@@ -83,7 +83,7 @@ PRODUCT = {X: lambda g, y: g * y, Y: lambda g, x: g * x}
 
 SOUND |= {
     "running sum along dim": Sound(
-        lambda x, *, dim=0: np.cumsum(x, axis=dim),
+        lambda x, *, dim=0: np.cumsum(x, axis=int(dim)),  # refuses None
         {X: lambda g, dim: np.flip(np.cumsum(np.flip(g, dim), dim), dim)}, normal((3, 3)),
     ),
     "swapped": Sound(
