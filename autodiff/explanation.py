@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
 import sys
@@ -175,6 +176,7 @@ def _parts(op: Op[..., Any]) -> Iterator[str]:
     yield f"  in {op.__module__}, checked on {len(drawn)} samples"
     if op.__doc__:
         yield f"\n{inspect.cleandoc(op.__doc__)}"
+    yield f"\nForward\n\n{_forward(op.forward)}"
     for rule in op.rules:
         names = ", ".join(op.signature.arguments[i] for i in rule.arguments)
         yield f"\nVJP rule for {names}, keeps {_kept(op, rule)}"
@@ -203,6 +205,19 @@ def _kept(op: Op[..., Any], rule: Rule) -> str:
     arguments = [op.signature.arguments[i] for i in sorted(rule.inputs) if i < len(op.signature.arguments)]
     kept = [*arguments, *(["out"] if rule.out else []), *rule.values]
     return ", ".join(kept) if kept else "nothing"
+
+
+def _forward(function: Any) -> str:
+    """Write the source of a forward without its decorators and docstring, which have been shown."""
+    text = text_of(function)
+    definition = None if text is None else ast.parse(text).body[0]
+    if text is None or not isinstance(definition, ast.FunctionDef):
+        return _source(function).removeprefix("\n")
+    lines = text.splitlines()
+    shown = set(range(definition.lineno, len(lines) + 1))
+    if ast.get_docstring(definition) is not None:
+        shown -= set(range(definition.body[0].lineno, (definition.body[0].end_lineno or 0) + 1))
+    return textwrap.indent("\n".join(lines[i - 1] for i in sorted(shown)).rstrip(), "    ")
 
 
 def _source(function: Any) -> str:

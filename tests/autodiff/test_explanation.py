@@ -29,8 +29,11 @@ def test_every_op_is_explained(name):
     assert text.count("\nVJP rule for ") == len(op.rules)
     assert ("\nDecomposition" in text) == (op.decomposed is not None)
     assert "not to be had" not in text
-    for rule in op.rules:
-        assert inspect.getsource(rule.function).strip().splitlines()[-1].strip() in text
+    assert text.count("\nForward\n") == 1
+    for function in (op.forward, *(rule.function for rule in op.rules)):
+        assert inspect.getsource(function).strip().splitlines()[-1].strip() in text
+    if op.__doc__:
+        assert text.count(op.__doc__.strip().partition("\n")[0]) == 1  # the docstring is not shown again
 
 
 @pytest.mark.parametrize("name", [n for n, f in vars(F).items() if inspect.isfunction(f) and not n.startswith("_")])
