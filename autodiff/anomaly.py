@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from . import backward, modes
 from .modes import Switch
 from .node import Array, Node, Spec, Vertex
+from .trees import leaves
 
 __all__ = ["AnomalyError", "arrays_in", "check_forward", "detect_anomaly", "origin_of", "quiet", "sweep"]
 
@@ -174,13 +175,9 @@ def _saved(node: Node) -> Iterator[tuple[str, NDArray[Any]]]:
 
 def arrays_in(value: Any) -> Iterator[NDArray[Any]]:
     """Find the arrays and numbers in a value, through tuples, lists and dicts, as arrays."""
-    if isinstance(value, (np.ndarray, np.generic, float, int)):
-        yield np.asarray(value)
-    elif isinstance(value, (tuple, list)):
-        for part in value:
-            yield from arrays_in(part)
-    elif isinstance(value, dict):
-        yield from arrays_in(list(value.values()))
+    for _, leaf in leaves(value):
+        if isinstance(leaf, (np.ndarray, np.generic, float, int)):
+            yield np.asarray(leaf)
 
 
 def _checksum(array: NDArray[Any]) -> int:

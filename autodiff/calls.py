@@ -23,7 +23,7 @@ from .protocols import to_array
 from .tensor import Tensor, wrap
 from .trees import is_leaf, leaves, matching, rebuild
 
-__all__ = ["Call", "recorded_among"]
+__all__ = ["Call", "follows", "recorded_among"]
 
 
 class Call:
@@ -95,7 +95,7 @@ class Call:
 
     def _outside(self, values: Iterable[Any]) -> set[Vertex]:
         """Find where some values depend on what the call did not make."""
-        tied = _tied([value.node for value in values if _follows(value)], self._is_inside)
+        tied = _tied([value.node for value in values if follows(value)], self._is_inside)
         return {vertex for vertex in tied if not self._is_inside(vertex)}
 
     def _is_inside(self, vertex: Vertex) -> bool:
@@ -136,13 +136,13 @@ class Call:
     def pull(self, ends: Sequence[Any], cotangents: Sequence[Any], *, record: bool, retain: bool = True) -> list[Array]:
         """Pull cotangents of some ends back to the variables; those that were there before the call give nothing."""
         given = zip(ends, cotangents, strict=True)
-        pairs = [(end, g) for end, g in given if _follows(end) and end.node.number > self.begin]
+        pairs = [(end, g) for end, g in given if follows(end) and end.node.number > self.begin]
         outputs, arriving = [end for end, _ in pairs], [g for _, g in pairs]
         return pull(outputs, self.variables, arriving, record=record, retain=retain, since=self.begin)
 
     def pull_on(self, pulled: Sequence[Any], inputs: Sequence[Tensor], directions: Sequence[Any]) -> list[Array]:
         """Pull directions back through what was pulled and recorded; constants give nothing."""
-        pairs = [(y, v) for y, v in zip(pulled, directions, strict=True) if _follows(y)]
+        pairs = [(y, v) for y, v in zip(pulled, directions, strict=True) if follows(y)]
         outputs, arriving = [y for y, _ in pairs], [v for _, v in pairs]
         return pull(outputs, inputs, arriving, record=self.recorded, retain=self.recorded, since=self.begin)
 
@@ -164,8 +164,8 @@ class Call:
 
         tied: set[Vertex] = set()
         if self.recorded or since is not None:
-            tied = _tied([value.node for value in values if _follows(value)], inside)
-        return [_copy(value, value.node if _follows(value) and value.node in tied else None) for value in values]
+            tied = _tied([value.node for value in values if follows(value)], inside)
+        return [_copy(value, value.node if follows(value) and value.node in tied else None) for value in values]
 
     def close_aux(self) -> Any:
         """Return the auxiliary output, with its tensors closed."""
@@ -196,10 +196,10 @@ def _in_use(variables: Sequence[Tensor]) -> Iterator[None]:
 
 def recorded_among(tree: Any) -> bool:
     """Tell whether what is computed from a tree of arguments here may be differentiated by someone else."""
-    return modes.current().record and any(_follows(leaf) for _, leaf in leaves(tree))
+    return modes.current().record and any(follows(leaf) for _, leaf in leaves(tree))
 
 
-def _follows(value: Any) -> bool:
+def follows(value: Any) -> bool:
     """Whether a value is a tensor that something differentiable leads to."""
     return type(value) is Tensor and value.requires_grad
 
@@ -234,7 +234,7 @@ def _same_shape(place: str, value: Any, shape: tuple[int, ...]) -> Any:
         raise TypeError(f"{place} must hold real numbers; it is {_kind(value)}")
     if array.shape != shape:
         raise ValueError(f"{place} has the shape {array.shape}, but must have {shape}")
-    return value if _follows(value) and modes.current().record else array
+    return value if follows(value) and modes.current().record else array
 
 
 def _kind(value: Any) -> str:

@@ -19,7 +19,10 @@ from . import modes
 from .hints import ATTRIBUTES, in_place, instead
 from .node import OPS, TWINS
 
-__all__ = ["LATE", "METHODS", "PLAIN", "NumPyProtocols", "as_numpy", "full_name", "refuse_out", "to_array", "to_index"]
+__all__ = [
+    "LATE", "METHODS", "PLAIN", "NumPyProtocols", "as_numpy", "full_name", "refuse_out", "signature_of", "to_array",
+    "to_index", "to_mask",
+]  # fmt: skip
 
 PLAIN: frozenset[Any] = frozenset({
     # shapes, dtypes, memory, text
@@ -195,7 +198,7 @@ def _call(ufunc: np.ufunc, twin: Callable[..., Any], args: Any, settings: dict[s
         return twin(*args, **along)
     if ufunc.signature is not None:
         raise TypeError(f"{full_name(ufunc)} does not take where=...: it does not work element by element")
-    return _only_where(twin, args, to_array(where))
+    return _only_where(twin, args, where)
 
 
 def _cast(ufunc: np.ufunc, args: Any, dtype: Any) -> list[Any]:
@@ -212,9 +215,7 @@ def _only_where(twin: Callable[..., Any], args: Any, mask: Any) -> Any:
 
     (NumPy leaves the rest of the result undefined.)
     """
-    mask = np.asarray(mask)
-    if mask.dtype != bool:
-        raise TypeError(f"where= takes booleans, got the dtype {mask.dtype}")
+    mask = to_mask(mask)
     shape = np.broadcast_shapes(mask.shape, *(np.shape(to_array(arg)) for arg in args))
     index = np.broadcast_to(mask, shape)
     picked = [
@@ -225,6 +226,14 @@ def _only_where(twin: Callable[..., Any], args: Any, mask: Any) -> Any:
     if type(results) is tuple:
         return tuple([OPS["scatter_add"](result, index=index, shape=shape) for result in results])
     return OPS["scatter_add"](results, index=index, shape=shape)
+
+
+def to_mask(where: Any) -> NDArray[np.bool_]:
+    """Return ``where=`` as an array of booleans; NumPy takes nothing else for it."""
+    mask = np.asarray(to_array(where))
+    if mask.dtype != bool:
+        raise TypeError(f"where= takes booleans, got the dtype {mask.dtype}")
+    return mask
 
 
 def _outer(a: Any, b: Any) -> tuple[Any, Any]:
@@ -296,20 +305,21 @@ def _required(function: Any) -> str:
 # --- the arguments of NumPy's functions ---
 
 
+@functools.cache
+def signature_of(function: Any) -> inspect.Signature | None:
+    """Return the signature of a function; None for a ufunc, and where it is written in C and has none."""
+    try:
+        return None if isinstance(function, np.ufunc) else inspect.signature(function)
+    except ValueError:
+        return None
+
+
 def as_numpy(function: Callable[..., Any], made: Any) -> Callable[..., Any]:
     """Let an op be called with the arguments of its NumPy twin: arrays first, settings by NumPy's names and order."""
-
-    @functools.cache
-    def parameters() -> inspect.Signature | None:
-        try:
-            return inspect.signature(function)
-        except ValueError:  # written in C, without a signature
-            return None
-
     count = len(made.signature.arguments)
 
     def call(*args: Any, **settings: Any) -> Any:
-        signature = parameters()
+        signature = signature_of(function)
         defaults: dict[str, Any] = {}
         if signature is None or made.signature.variadic:
             names = [*made.signature.arguments, *made.signature.order]

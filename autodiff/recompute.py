@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from . import modes
 from .anomaly import arrays_in
+from .calls import follows
 from .functional.dropout import Draws
 from .node import Node, Plan, Spec, Vertex, clock
 from .op import PICK
@@ -94,7 +95,7 @@ def recompute(f: Callable[P, R]) -> Callable[P, R]:
         values = [value for _, value in leaves(out)]
         places: dict[Vertex, int] = {}  # of the results that have a graph of their own, each once
         for i, value in enumerate(values):
-            if _follows(value) and type(value.node) is Node and value.node.number > begin:
+            if follows(value) and type(value.node) is Node and value.node.number > begin:
                 places.setdefault(value.node, i)
         if not places:
             return out
@@ -104,7 +105,7 @@ def recompute(f: Callable[P, R]) -> Callable[P, R]:
         replay = _Replay(functools.partial(f, *args, **kwargs), context, draws, list(places.values()), seals, begin)
         del nodes
         made = dict(zip(places, _outputs(replay, results, ends), strict=True))
-        kept = [made.get(value.node, value) if _follows(value) else value for value in values]
+        kept = [made.get(value.node, value) if follows(value) else value for value in values]
         whole: R = rebuild(out, iter(kept))
         return whole
 
@@ -152,7 +153,7 @@ class _Replay:
         return vertices
 
     def _vertices(self, results: list[Any]) -> list[Vertex]:
-        vertices = [result.node for result in results if _follows(result)]
+        vertices = [result.node for result in results if follows(result)]
         if len(vertices) != len(self.places):
             raise self._differs("gives results that depend on other tensors")
         return vertices
@@ -177,11 +178,6 @@ class _Replay:
             f"wrong. Inside, draw random numbers from a fixed seed, or by F.dropout in the thread that calls it, and "
             f"change nothing that it reads before backward has run"
         )
-
-
-def _follows(value: Any) -> bool:
-    """Whether a value is a tensor that something differentiable leads to."""
-    return type(value) is Tensor and value.requires_grad
 
 
 def _seal(result: Any) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..node import TWINS, Array
-from ..protocols import NumPyProtocols, refuse_out
+from ..protocols import NumPyProtocols, refuse_out, signature_of
 
 __all__ = ["operand", "twin"]
 
@@ -48,18 +48,10 @@ def operand(x: Array) -> Array:
 
 def _adapted(name: str, theirs: Any, ours: Callable[..., Any]) -> Callable[..., Any]:
     """Bind arguments to NumPy's signature, so that those that ours lacks are told from those that it has."""
-
-    @functools.cache
-    def signatures() -> tuple[inspect.Signature | None, inspect.Signature]:
-        try:
-            full = None if isinstance(theirs, np.ufunc) else inspect.signature(theirs)
-        except ValueError:  # written in C, without a signature
-            full = None
-        return full, inspect.signature(ours)
-
     @functools.wraps(ours)
     def call(*args: Any, **settings: Any) -> Any:
-        full, own = signatures()
+        full, own = signature_of(theirs), signature_of(ours)
+        assert own is not None  # ours are not written in C
         if full is None:
             given: dict[str, Any] = settings
             defaults: dict[str, Any] = {}

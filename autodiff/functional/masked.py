@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..node import TWINS, Array
-from ..protocols import METHODS, refuse_out, to_array
+from ..protocols import METHODS, refuse_out, to_array, to_mask
 from .elementwise import astype
 from .exponentials import logaddexp
 from .powers import sqrt
@@ -40,9 +40,7 @@ def _mask(where: Any, a: Array) -> Any:
     """Return ``where=`` as booleans of the array's shape, or None where it leaves nothing out."""
     if where is True or not _given(where):
         return None
-    mask = np.asarray(to_array(where))
-    if mask.dtype != bool:
-        raise TypeError(f"where= takes booleans, got the dtype {mask.dtype}")
+    mask = to_mask(where)
     shape = np.shape(to_array(a))
     if mask.ndim > len(shape) or np.broadcast_shapes(mask.shape, shape) != shape:
         raise ValueError(f"where= of shape {mask.shape} does not broadcast to the array's shape {shape}")

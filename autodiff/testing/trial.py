@@ -15,6 +15,7 @@ from ..differentiate import gradients
 from ..node import Array, Leaf, Node, Rule
 from ..op import Op
 from ..tensor import Tensor, wrap
+from ..trees import leaves
 
 __all__ = ["Recording", "Trial", "arrays_in", "contents", "split"]
 
@@ -149,14 +150,7 @@ def split(vector: NDArray[Any], outputs: Sequence[Any]) -> list[Any]:
 
 def arrays_in(value: Any) -> Iterator[NDArray[Any]]:
     """Find the arrays in a saved value, also inside tuples, lists and dicts."""
-    if isinstance(value, np.ndarray):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for part in value:
-            yield from arrays_in(part)
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from arrays_in(part)
+    return (leaf for _, leaf in leaves(value) if isinstance(leaf, np.ndarray))
 
 
 def contents(settings: dict[str, Any]) -> dict[str, Any]:
