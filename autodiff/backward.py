@@ -83,16 +83,22 @@ def sweep(
             continue
         if node.tensor is not None or (targets is not None and node in targets):
             results[node] = g
-        if node.plan.keep is not None:
-            _check_unchanged(node, node.plan.keep)
+        plan = node.plan
+        if plan.keep is not None and node.number < Leaf.written:
+            _check_unchanged(node, plan.keep)
         if type(g) is list:
-            if node.plan.rules:
+            if plan.rules:
                 g = _fill_missing(g, node)
             else:  # a function to be recomputed: its nodes are made again, and swept in its place
                 nodes += _replay(node, g, table, owned, wanted, lift is not None)
         view = node if lift is None else lift(node)
-        for rule, needs in node.plan.rules if wanted is None else _narrow(node, wanted):
-            for i, contribution in _run(rule, node, view, g, needs):
+        for rule, needs in plan.rules if wanted is None else _narrow(node, wanted):
+            try:
+                answer = rule.run(view, g, needs)
+            except Exception as error:
+                error.add_note(f"in the VJP rule of {_describe(node, rule)}")
+                raise
+            for i, contribution in _parts(rule, node, answer, needs) if rule.several else [(rule.arguments[0], answer)]:
                 parent = node.parents[i]
                 if parent is None:
                     continue
@@ -105,7 +111,10 @@ def sweep(
                     and contribution.dtype is parent.dtype
                 ):
                     contribution = _fit(contribution, parent, node, i, g)
-                _add(table, owned, parent, contribution)
+                if type(parent) is Node and parent not in table:
+                    table[parent] = contribution
+                else:
+                    _add(table, owned, parent, contribution)
                 if watch is not None:
                     watch(node, node.op.argument_name(i), contribution, table[parent])
         if not retain_graph:
@@ -211,15 +220,8 @@ def _narrow(node: Node, wanted: set[Vertex]) -> list[tuple[Rule, tuple[bool, ...
     return narrowed
 
 
-def _run(rule: Rule, node: Node, view: Any, g: Array, needs: tuple[bool, ...]) -> Iterable[tuple[int, Array]]:
-    """Run one rule; return its answers with the positions of their arguments."""
-    try:
-        answer = rule.run(view, g, needs)
-    except Exception as error:
-        error.add_note(f"in the VJP rule of {_describe(node, rule)}")
-        raise
-    if not rule.several:
-        return ((rule.arguments[0], answer),)
+def _parts(rule: Rule, node: Node, answer: Any, needs: tuple[bool, ...]) -> list[tuple[int, Array]]:
+    """Take apart the answer of a rule for several arguments: those that are needed, with their positions."""
     if type(answer) is not tuple or len(answer) != len(needs):
         given = f"a tuple of {len(answer)}" if type(answer) is tuple else f"a {type(answer).__name__}"
         raise TypeError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from .hints import refuse_settings
 from .node import Spec
 from .protocols import NumPyProtocols
 
-__all__ = ["arrange", "bind", "convert", "own", "result"]
+__all__ = ["arrange", "bind", "convert", "result"]
 
 
 def arrange(op: Spec, args: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
@@ -45,16 +44,23 @@ def arrange(op: Spec, args: tuple[Any, ...], settings: dict[str, Any]) -> tuple[
 
 
 def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
-    """Bind the defaults; refuse unknown settings, missing ones, and tensors, which could lose a gradient here."""
+    """Bind the defaults; refuse unknown settings, missing ones, and tensors, which could lose a gradient here.
+
+    What can change is copied, so that a rule will read what the forward has read.
+    """
     signature = op.signature
+    bound = {**signature.settings, **settings}
     for name, value in settings.items():
         if name not in signature.order:
             refuse_settings(f"{op.name}()", [name], list(signature.full.parameters), f"; it is {op.name}{signature}")
-        if isinstance(value, NumPyProtocols):
-            raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
-    if missing := signature.required - settings.keys():
+        if type(value) not in _UNCHANGING:
+            if isinstance(value, NumPyProtocols):
+                raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
+            bound[name] = _own(value)
+    if len(bound) < len(signature.order):
+        missing = signature.required - settings.keys()
         raise TypeError(f"{op.name}() needs the setting {', '.join(sorted(missing))}")
-    return {**signature.settings, **settings}
+    return bound
 
 
 def result(op: Spec, out: Any) -> Any:
@@ -66,19 +72,15 @@ def result(op: Spec, out: Any) -> Any:
     return array[()]
 
 
-def own(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy the arrays and lists among settings, so that a rule reads what the forward has read."""
-    return {name: value if type(value) in _UNCHANGING else _copied(value) for name, value in settings.items()}
-
-
 _UNCHANGING = frozenset({int, float, bool, str, type(None)})
 
 
-def _copied(value: Any) -> Any:
+def _own(value: Any) -> Any:
+    """Copy an array, also one in a list or tuple."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if type(value) in (list, tuple):
-        return type(value)([part if type(part) in _UNCHANGING else _copied(part) for part in value])
+        return type(value)([part if type(part) in _UNCHANGING else _own(part) for part in value])
     return value
 
 

@@ -55,11 +55,12 @@ current = _mode.get
 class Switch:
     """A change of mode, as a context manager and as a decorator.
 
-    The switch itself keeps nothing: the mode it replaced hangs on the mode it set. So one instance can be entered again
-    while it is active, and used by several threads at once.
+    The mode that a switch replaced hangs on the mode it set, not on the switch. So one instance can be entered again
+    while it is active, and used by several threads at once. It remembers only the last mode it made: a layer of a model
+    is entered from the same mode in every step, and modes are immutable.
     """
 
-    __slots__ = ("_anomaly", "_decompose", "_name", "_nested", "_record")
+    __slots__ = ("_anomaly", "_decompose", "_made", "_name", "_nested", "_record")
 
     def __init__(
         self, record: bool | None = None, decompose: bool | None = None, name: str | None = None, anomaly: bool = False,
@@ -67,19 +68,28 @@ class Switch:
     ) -> None:  # fmt: skip
         self._record, self._decompose, self._name = record, decompose, name
         self._anomaly, self._nested = anomaly, nested
+        self._made = Mode()
 
     def __enter__(self) -> None:
-        outer = _mode.get()
+        outer, made = _mode.get(), self._made
+        if made.outer is not outer:
+            made = self._made = self._inside(outer)
+        _mode.set(made)
+
+    def _inside(self, outer: Mode) -> Mode:
+        """Make the mode that replaces another one."""
         record = outer.record if self._record is None else self._record
         decompose = outer.decompose if self._decompose is None else self._decompose
         path = outer.scope
         if self._name is not None:
             path = f"{path}.{self._name}" if path else self._name
         anomaly, nested = outer.anomaly or self._anomaly, outer.nested or self._nested
-        _mode.set(Mode(record, decompose, anomaly, nested, path, outer))
+        return Mode(record, decompose, anomaly, nested, path, outer)
 
     def __exit__(self, *error: object) -> None:
-        _mode.set(cast(Mode, _mode.get().outer))
+        outer = _mode.get().outer
+        assert outer is not None
+        _mode.set(outer)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         if inspect.isgeneratorfunction(function):

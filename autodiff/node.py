@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 from weakref import ReferenceType
 
 import numpy as np
@@ -36,6 +36,8 @@ class Leaf:
     """
 
     __slots__ = ("dtype", "number", "requires_grad", "shape", "source", "tensor")
+    written: ClassVar[int] = 0
+    """When data were last written to, of any leaf: no saved array can have changed that is younger."""
 
     def __init__(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], requires_grad: bool,
@@ -44,6 +46,10 @@ class Leaf:
         self.shape, self.dtype, self.requires_grad, self.tensor = shape, dtype, requires_grad, tensor
         self.source = source  # the leaf whose data it shares, for an unrecorded view; never itself (no cycles)
         self.number = clock()
+
+    def stamp(self) -> None:
+        """Note that the data were written to."""
+        Leaf.written = self.root.number = clock()
 
     @property
     def root(self) -> Leaf:
@@ -60,7 +66,7 @@ class Node:
         The op, and which of its rules run for this call.
     parents : tuple of Node, Leaf or None
         One entry per argument, order and duplicates kept; None for a plain array or number.
-    inputs : tuple or None
+    inputs : sequence or None
         The saved arguments, None where no rule asks for one. The backward pass puts `RELEASED` here.
     out : array or None
         The output, if a rule asks for it.
@@ -89,7 +95,7 @@ class Node:
     requires_grad: Final = True  # a call is only recorded if one of its arguments does
 
     def __init__(
-        self, plan: Plan, parents: tuple[Vertex | None, ...], inputs: tuple[Any, ...] | None, out: Any,
+        self, plan: Plan, parents: tuple[Vertex | None, ...], inputs: Sequence[Any] | None, out: Any,
         extra: dict[str, Any] | None, settings: Mapping[str, Any], shape: Any, dtype: Any, scope: str,
         root: Leaf | None,
     ) -> None:  # fmt: skip
@@ -222,18 +228,18 @@ class Spec:
 
     def select(self, plan: Plan, extra: dict[str, Any]) -> dict[str, Any]:
         """Select the values that the rules of a plan ask for from those that `save` gave."""
-        for name in extra:
-            if name in RESERVED or name in self.signature.full.parameters:
-                raise TypeError(f"op {self.name!r}: save({name}=...) hides a parameter of that name; rename the value")
-        for name in plan.values:
-            if name not in extra:
-                known = [*RESERVED, *self.signature.full.parameters, *extra]
-                raise TypeError(
-                    f"op {self.name!r}: a VJP rule asks for {name!r}, which is neither an argument, a setting nor a "
-                    f"saved value; known are {', '.join(known)}.{nearest(name, known)} To have a value of the forward, "
-                    f"write there: return ad.save(out, {name}=...)"
-                )
-        return {name: extra[name] for name in plan.values}
+        for name in self.signature.names.intersection(extra):
+            raise TypeError(f"op {self.name!r}: save({name}=...) hides a parameter of that name; rename the value")
+        try:
+            return {name: extra[name] for name in plan.values}
+        except KeyError as error:
+            name = error.args[0]
+        known = [*RESERVED, *self.signature.full.parameters, *extra]
+        raise TypeError(
+            f"op {self.name!r}: a VJP rule asks for {name!r}, which is neither an argument, a setting nor a saved "
+            f"value; known are {', '.join(known)}.{nearest(name, known)} To have a value of the forward, write there: "
+            f"return ad.save(out, {name}=...)"
+        )
 
 
 def _runner(function: Callable[..., Any], sources: list[tuple[str, Any]]) -> Run:
@@ -246,20 +252,14 @@ def _runner(function: Callable[..., Any], sources: list[tuple[str, Any]]) -> Run
         case [("g", _), ("inputs", int(i))]:
             return lambda node, g, needs: function(g, node.inputs[i])
 
+    parts, wholes = ("inputs", "settings", "extra"), ("g", "out", "needs", "inputs")
+    found = [
+        (len(parts), wholes.index(kind)) if key is None else (parts.index(kind), key) for kind, key in sources
+    ]  # fmt: skip
+
     def run(node: Any, g: Array, needs: tuple[bool, ...]) -> Any:
-        values = []
-        for kind, key in sources:
-            if kind == "g":
-                values.append(g)
-            elif kind == "inputs":
-                values.append(node.inputs if key is None else node.inputs[key])
-            elif kind == "settings":
-                values.append(node.settings[key])
-            elif kind == "extra":
-                values.append(node.extra[key])
-            else:
-                values.append(node.out if kind == "out" else needs)
-        return function(*values)
+        places = (node.inputs, node.settings, node.extra, (g, node.out, needs, node.inputs))
+        return function(*[places[place][key] for place, key in found])
 
     return run
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from . import anomaly, binding, modes
 from .backward import Pick
-from .node import OPS, TWINS, Leaf, Node, Plan, Spec, Vertex
+from .node import OPS, TWINS, Leaf, Node, Spec, Vertex
 from .protocols import as_numpy
 from .saving import Saved, save
 from .tensor import Tensor, wrap
@@ -59,6 +59,7 @@ class Op(Spec, Generic[P, R]):
         functools.update_wrapper(self, forward)
         self.__signature__ = self.signature.full
         self.arity = -1 if self.signature.variadic else len(self.signature.arguments)
+        self.defaults = None if self.signature.required else self.signature.settings
         self.twin, self.surrogate = numpy, surrogate
         self.samples, self.error_samples = samples, error_samples
 
@@ -111,14 +112,18 @@ class Op(Spec, Generic[P, R]):
         """Compute, and record where an argument is a tensor that requires a gradient."""
         if len(args) != self.arity:
             args = binding.arrange(self, args, settings)
+        bound = self.defaults if not settings and self.defaults is not None else binding.bind(self, settings)
+        record, decompose, anomalies, _, scope, _ = modes.current()
         values: list[Any] = []
         parents: list[Vertex | None] = []
-        mask, bit, tensors = 0, 1, False
+        mask, bit, tensors, loose = 0, 1, False, False
         for arg in args:
             if type(arg) is Tensor:
                 tensors = True
                 vertex = arg.node
-                if vertex is not None and vertex.requires_grad:
+                if vertex is None:
+                    loose = True
+                elif vertex.requires_grad:
                     mask += bit
                 values.append(arg._values)
                 parents.append(vertex)
@@ -126,98 +131,88 @@ class Op(Spec, Generic[P, R]):
                 values.append(arg if type(arg) in _AS_THEY_ARE else binding.convert(self, arg))
                 parents.append(None)
             bit += bit
-        bound = binding.bind(self, settings) if settings or self.signature.required else self.signature.settings
-        mode = modes.current()
-        if tensors and mode.decompose and self.decomposed is not None:
+        if decompose and tensors and self.decomposed is not None:
             with modes.scope(self.name):
                 given = [arg if type(arg) is Tensor else value for arg, value in zip(args, values, strict=True)]
                 return self.decomposed(*given, **settings)
         try:
-            forward = anomaly.quiet(self.forward) if mode.anomaly else self.forward
-            out = forward(*values, **settings)
+            out = (anomaly.quiet(self.forward) if anomalies else self.forward)(*values, **settings)
         except Exception as error:
             where = ", ".join(str(np.shape(value)) for value in values if value is not None)
             error.add_note(f"in the op {self.name!r}, on arguments of shapes {where}")
             raise
         extra = None
         if type(out) is Saved:
-            extra, out = out.values, out.out
+            out, extra = out
         if not tensors:
             return out
-        if mode.anomaly:
+        if anomalies:
             anomaly.check_forward(self, values, out)
-        plan = None
-        if mask and mode.record:
-            plan = self.plans.get(mask + bit) or self.plan(mask, len(args))
+        plan = (self.plans.get(mask + bit) or self.plan(mask, len(args))) if mask and record else None
         if plan is None or not plan.rules:  # all arguments are constants, or declared to have no gradient
-            return self._constants(out, args)
-        if type(out) is tuple or type(out) is list:
-            outs = tuple(map(np.asarray, out))
-            shapes, dtypes = [out.shape for out in outs], [out.dtype for out in outs]
-            node = _record(plan, args, values, parents, outs, extra, bound, shapes, dtypes, mode, None)
-            return tuple(_pick(node, i, out, args) for i, out in enumerate(outs))
+            return self._constants(out, values, args)
+        several = type(out) is tuple or type(out) is list
         root = None
-        if type(out) is np.ndarray:
-            out, root = _view_of(out, args)
-        elif not isinstance(out, np.generic):
-            out = binding.result(self, out)
-        if out.dtype.kind != "f":
-            return self._constants(out, args)
-        node = _record(plan, args, values, parents, out, extra, bound, out.shape, out.dtype, mode, root)
-        return wrap(out, node)
+        if several:
+            out = tuple(map(np.asarray, out))
+            shape: Any = [part.shape for part in out]
+            dtype: Any = [part.dtype for part in out]
+        else:
+            if type(out) is np.ndarray:
+                if out.base is not None or id(out) in map(id, values):
+                    out, root = _view_of(out, values, args)
+            elif not isinstance(out, np.generic):
+                out = binding.result(self, out)
+            shape, dtype = out.shape, out.dtype
+            if dtype.kind != "f":
+                return self._constants(out, values, args)
+        # The node keeps what the rules that will run ask for, and nothing else.
+        _, _, keep, keep_all, keep_out, names = plan
+        if loose:  # constants have a place too: pictures show it, and a later write to their data is noticed
+            parents = [arg.vertex() if type(arg) is Tensor else None for arg in args]
+        if keep is not None and not keep_all:
+            values = [value if kept else None for value, kept in zip(values, keep, strict=True)]
+        if extra is not None or names:
+            extra = self.select(plan, extra or {})
+        inputs = None if keep is None else values
+        node = Node(plan, (*parents,), inputs, out if keep_out else None, extra, bound, shape, dtype, scope, root)
+        if anomalies:
+            node.origin = anomaly.origin_of(node)
+        return tuple(_pick(node, i, part, values, args) for i, part in enumerate(out)) if several else wrap(out, node)
 
     __call__ = cast("Callable[Concatenate[Op[P, R], P], R]", _call)  # to a caller, it has the forward's signature
 
-    def _constants(self, out: Any, args: Sequence[Any]) -> Any:
+    def _constants(self, out: Any, values: Sequence[Any], args: Sequence[Any]) -> Any:
         """Wrap a result that is not recorded. A view of a leaf remembers it, so that changed data are noticed."""
         if type(out) is tuple or type(out) is list:
-            return tuple(self._constants(part, args) for part in out)
-        out, root = _view_of(np.asarray(out), args)
+            return tuple(self._constants(part, values, args) for part in out)
+        out, root = _view_of(np.asarray(out), values, args)
         if out.dtype.kind not in "fiub":
             raise TypeError(f"{self.name}() gave dtype {out.dtype}; tensors hold real numbers")
         return wrap(out, None if root is None else Leaf(out.shape, out.dtype, False, None, root))
 
 
-def _record(
-    plan: Plan, args: Sequence[Any], values: list[Any], parents: list[Vertex | None], out: Any,
-    extra: dict[str, Any] | None, settings: Mapping[str, Any], shape: Any, dtype: Any, mode: modes.Mode,
-    root: Leaf | None,
-) -> Node:  # fmt: skip
-    """Make the node of a call. It keeps what the rules that will run ask for, and nothing else."""
-    if None in parents:
-        for i, arg in enumerate(args):
-            if parents[i] is None and type(arg) is Tensor:
-                parents[i] = arg.vertex()  # a constant: pictures show it, and a later write to its data is noticed
-    inputs: tuple[Any, ...] | None = None
-    if plan.keep is not None:
-        inputs = tuple(values)
-        if not plan.keep_all:
-            inputs = tuple([value if kept else None for value, kept in zip(values, plan.keep, strict=True)])
-    if extra is not None or plan.values:
-        extra = plan.op.select(plan, extra or {})
-    kept = out if plan.keep_out else None
-    if settings is not plan.op.signature.settings:
-        settings = binding.own(settings)
-    node = Node(plan, (*parents,), inputs, kept, extra, settings, shape, dtype, mode.scope, root)
-    if mode.anomaly:
-        node.origin = anomaly.origin_of(node)
-    return node
-
-
-def _view_of(out: NDArray[Any], args: Sequence[Any]) -> tuple[NDArray[Any], Leaf | None]:
+def _view_of(out: NDArray[Any], values: Sequence[Any], args: Sequence[Any]) -> tuple[NDArray[Any], Leaf | None]:
     """Find the leaf whose memory an output shares. A view is read-only, else writing to it would change its source."""
-    for arg in args:
-        value = arg._values if type(arg) is Tensor else arg
-        if out is value or (out.base is not None and type(value) is np.ndarray and np.may_share_memory(out, value)):
+    base = out.base  # of a view of a view, NumPy names the array that owns the memory
+    for value, arg in zip(values, args, strict=True):
+        if out is value or (base is not None and type(value) is np.ndarray and _may_share(out, base, value)):
             out = out.view() if out is value else out
             out.flags.writeable = False
             return out, arg.vertex().root if type(arg) is Tensor else None
     return out, None
 
 
-def _pick(node: Node, i: int, out: NDArray[Any], args: Sequence[Any]) -> Tensor:
+def _may_share(view: NDArray[Any], base: Any, array: NDArray[Any]) -> bool:
+    """Whether a view may overlap an array. If its base is an array that owns its memory, most do not, at a glance."""
+    if type(base) is np.ndarray and base.base is None and base is not array and base is not array.base:
+        return False
+    return np.may_share_memory(view, array)
+
+
+def _pick(node: Node, i: int, out: NDArray[Any], values: Sequence[Any], args: Sequence[Any]) -> Tensor:
     """Make one output of several: its node hands the cotangent on to the call's, with its place."""
-    out, root = _view_of(out, args)
+    out, root = _view_of(out, values, args)
     settings = {"index": i, "count": len(node.shape)}
     pick = Node(PICK, (node,), None, None, None, settings, out.shape, out.dtype, node.scope, root)
     return wrap(out, pick if out.dtype.kind == "f" else None)

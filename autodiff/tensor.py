@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from .anomaly import sweep
 from .hints import answering
 from .methods import ArrayMethods
-from .node import Array, Leaf, Node, Vertex, clock
+from .node import Array, Leaf, Node, Vertex
 from .protocols import to_array, to_index
 
 __all__ = ["Tensor", "as_tensor", "start", "wrap"]
@@ -94,7 +94,7 @@ class Tensor(ArrayMethods):
     def stamp(self) -> None:
         """Note that the data were written to, so that a graph that had saved them refuses to run backward."""
         if type(self.node) is Leaf:
-            self.node.root.number = clock()
+            self.node.stamp()
 
     @property
     def grad(self) -> NDArray[Any] | None:
