@@ -94,12 +94,13 @@ def _gated(x: Array, gate: Gate, slope: Slope) -> Array:
     """Compute y = x phi, and save dy/dx = phi + x phi'."""
     (x,) = aligned(x)
     y, dydx = np.empty_like(x), np.empty_like(x)
-    for x_, y_, dydx_ in pieces(x, y, dydx):
-        gate(x_, y_)  # phi, until its last use
-        with np.errstate(invalid="ignore"):  # NaN at an infinite x, where perhaps no one asks for the derivative
-            slope(x_, y_, dydx_)
-        dydx_ += y_
-        y_ *= x_
+    # Overflow leads a gate to its limit, 0 or 1. At an infinite x the slope is NaN, but perhaps no one asks for it.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for x_, phi, dydx_ in pieces(x, y, dydx):
+            gate(x_, phi)
+            slope(x_, phi, dydx_)
+            dydx_ += phi
+    y *= x
     return save(unboxed(y), dydx=unboxed(dydx))
 
 
@@ -110,8 +111,7 @@ def _gated(x: Array, gate: Gate, slope: Slope) -> Array:
 
 def _logistic(x: Block, out: Block) -> None:
     np.negative(x, out=out)
-    with np.errstate(over="ignore"):  # the reciprocal of exp(-x) = inf is the limit, 0
-        np.exp(out, out=out)
+    np.exp(out, out=out)
     out += 1
     np.reciprocal(out, out=out)
 
@@ -204,15 +204,15 @@ def swiglu(u: Array, v: Array) -> Array:
     (array([1.5   , 0.5454]), array([0.    , 1.7616]))
     """
     u, v = aligned(u, v)
-    y, dydu, dydv = np.empty_like(u), np.empty_like(u), np.empty_like(u)
-    for u_, v_, y_, dydu_, dydv_ in pieces(u, v, y, dydu, dydv):
-        _logistic(u_, dydv_)  # sigma, until its last use
-        with np.errstate(invalid="ignore"):
-            _logistic_slope(u_, dydv_, dydu_)
-        dydu_ += dydv_
-        dydu_ *= v_
-        dydv_ *= u_
-        np.multiply(dydv_, v_, out=y_)
+    dydu, dydv = np.empty_like(u), np.empty_like(u)
+    with np.errstate(over="ignore", invalid="ignore"):  # as above
+        for u_, v_, dydu_, sigma in pieces(u, v, dydu, dydv):
+            _logistic(u_, sigma)
+            _logistic_slope(u_, sigma, dydu_)
+            dydu_ += sigma
+            dydu_ *= v_
+    dydv *= u
+    y = dydv * v
     return save(unboxed(y), dydu=unboxed(dydu), dydv=unboxed(dydv))
 
 
@@ -237,23 +237,21 @@ def _(u: Array, v: Array) -> Array:
 #
 #   Phi'(x) = exp(-x^2 / 2) / sqrt(2 pi)
 #
-# GPT-2's approximation is phi = (1 + tanh w) / 2 with w = C (x + A x^3):
+# GPT-2's approximation is phi = (1 + tanh w) / 2 with w = C (x + A x^3). That is 1 / (1 + exp(-2 w)), the logistic
+# function of z = 2 w, so
 #
-#   phi' = (1 - tanh^2 w) w' / 2 = 2 phi (1 - phi) w',   w' = C (1 + 3 A x^2)
+#   phi' = phi (1 - phi) z',   z' = 2 C (1 + 3 A x^2)
 
 _A = 0.044715
 _C = math.sqrt(2 / math.pi)
 
 
 def _tanh_gate(x: Block, out: Block) -> None:
-    with np.errstate(over="ignore"):  # tanh takes an infinite w, too
-        np.multiply(x, x, out=out)
-        out *= _C * _A
-        out += _C
-        out *= x
-    np.tanh(out, out=out)
-    out *= 0.5
-    out += 0.5
+    np.multiply(x, x, out=out)
+    out *= 2 * _C * _A
+    out += 2 * _C
+    out *= x
+    _logistic(out, out)
 
 
 def _tanh_slope(x: Block, phi: Block, out: Block) -> None:
@@ -272,8 +270,7 @@ def _normal_gate(x: Block, out: Block) -> None:
 
 
 def _normal_slope(x: Block, phi: Block, out: Block) -> None:
-    with np.errstate(over="ignore"):  # exp(-inf) = 0
-        np.multiply(x, x, out=out)
+    np.multiply(x, x, out=out)
     out *= -0.5
     np.exp(out, out=out)
     out *= x

@@ -87,7 +87,7 @@ def _(g: Array, ids: Array, count: int) -> Array:
         order = np.argsort(ids, kind="stable")
         ranked = ids[order]
         starts = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))
-        result[ranked[starts]] = np.add.reduceat(g.reshape(ids.size, -1)[order], starts, axis=0)
+        result[ranked[starts]] = np.add.reduceat(g.reshape(ids.size, -1).take(order, axis=0), starts, axis=0)
     return result
 
 

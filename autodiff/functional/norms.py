@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def layer_norm(x: Array, gamma: Array = None, beta: Array = None, *, eps: float 
     x, dtype = _wide(_promoted(x, gamma, beta))
     mean = _mean(x)
     y = x - mean
-    rstd = 1 / np.sqrt(_mean_product(y, y) + float(eps))
+    rstd = _reciprocal_root(_mean(y * y), eps)
     y *= rstd
     if gamma is not None:
         y *= gamma
@@ -104,22 +105,27 @@ def _(g: Array, x: Array, gamma: Array, mean: Array, rstd: Array, needs: tuple[b
     #   dx = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat))
     #
     # the direct term less its parts along 1 and along xhat: shifting or scaling x does not change y. With rstd, one
-    # number for the row, taken to g first, h = g rstd and e = h gamma, this is
+    # number for the row, taken to g first, h = g rstd and p = h c, all sums become products of a matrix and a vector:
     #
-    #   dgamma = sum h c     dx = e - mean(e) - c rstd^2 mean(e c)
+    #   dgamma = 1^T p     mean(dxhat) rstd = h gamma / d     mean(dxhat xhat) = p gamma / d
     #
-    # and takes fewer passes. Neither c nor xhat is saved: c is one subtraction away.
-    centred, h = x - mean, g * rstd
+    #   dx = h gamma - mean(dxhat) rstd - c rstd^2 mean(dxhat xhat)
+    #
+    # Neither c nor xhat is saved: c is one subtraction away.
+    c, h = rows(x - mean), rows(g * rstd)
+    p = h * c
     dx = dgamma = dbeta = None
     if needs[1]:
-        dgamma = np.einsum("ni,ni->i", rows(h), rows(centred))
+        dgamma = _total(p)
     if needs[2]:
-        dbeta = rows(g).sum(axis=0)
+        dbeta = _total(rows(g))
     if needs[0]:
+        weights = (_ones(x.shape[-1], h.dtype) if gamma is None else gamma) / x.shape[-1]
+        c *= np.matmul(p, weights)[:, None] * np.square(rows(rstd))
+        c += np.matmul(h, weights)[:, None]
         dx = h if gamma is None else np.multiply(h, gamma, out=h)
-        centred *= rstd * rstd * _mean_product(dx, centred)
-        centred += _mean(dx)
-        dx -= centred
+        dx -= c
+        dx = dx.reshape(x.shape)
     return dx, dgamma, dbeta
 
 
@@ -188,7 +194,7 @@ def rms_norm(x: Array, gamma: Array = None, *, eps: float = 1e-5) -> Array:
     """
     _width("rms_norm", x, gamma=gamma)
     x, dtype = _wide(_promoted(x, gamma))
-    rrms = 1 / np.sqrt(_mean_product(x, x) + float(eps))
+    rrms = _reciprocal_root(_mean(x * x), eps)
     y = x * rrms
     if gamma is not None:
         y *= gamma
@@ -205,16 +211,20 @@ def _(g: Array, x: Array, gamma: Array, rrms: Array, needs: tuple[bool, ...]) ->
     #
     #   dx = rrms (dxhat - xhat mean(dxhat xhat))
     #
-    # which is layer normalisation's without the mean's term; and likewise, with h = g rrms and e = h gamma,
+    # which is layer normalisation's without the mean's term; and likewise, with h = g rrms and p = h x,
     #
-    #   dgamma = sum h x     dx = e - x rrms^2 mean(e x)
-    h = g * rrms
+    #   dgamma = 1^T p     dx = h gamma - x rrms^2 (p gamma / d)
+    h = rows(g * rrms)
+    p = h * rows(x)
     dx = dgamma = None
     if needs[1]:
-        dgamma = np.einsum("ni,ni->i", rows(h), rows(x))
+        dgamma = _total(p)
     if needs[0]:
+        weights = (_ones(x.shape[-1], h.dtype) if gamma is None else gamma) / x.shape[-1]
+        part = np.matmul(p, weights)[:, None] * np.square(rows(rrms))
         dx = h if gamma is None else np.multiply(h, gamma, out=h)
-        dx -= x * (rrms * rrms * _mean_product(dx, x))
+        dx -= np.multiply(rows(x), part, out=p)
+        dx = dx.reshape(x.shape)
     return dx, dgamma
 
 
@@ -241,14 +251,30 @@ def _wide(x: Array) -> tuple[Array, np.dtype[Any]]:
     return (x.astype(np.float32) if x.dtype == np.float16 else x), x.dtype
 
 
+@functools.lru_cache(maxsize=16)
+def _ones(length: int, dtype: np.dtype[Any]) -> Array:
+    """Return a vector of ones: a product with it takes a fifth of the time of a sum over a short row."""
+    ones = np.ones(length, dtype)
+    ones.flags.writeable = False
+    return ones
+
+
 def _mean(x: Array) -> Array:
-    """Means of rows, kept as a last axis of length 1; a product with ones is five times as fast as a sum over a row."""
-    return (x @ np.ones(x.shape[-1], x.dtype))[..., None] / x.shape[-1]
+    """Means of rows, kept as a last axis of length 1; summed first, so that the mean of equal numbers is theirs."""
+    mean = np.matmul(x, _ones(x.shape[-1], x.dtype))[..., None]
+    return np.divide(mean, x.shape[-1], out=mean)
 
 
-def _mean_product(a: Array, b: Array) -> Array:
-    """Means of the products of rows, likewise; one pass, and no array of products."""
-    return np.einsum("...i,...i->...", a, b)[..., None] / a.shape[-1]
+def _reciprocal_root(mean_square: Array, eps: float) -> Array:
+    """Compute ``1 / sqrt(mean_square + eps)`` in place."""
+    mean_square += float(eps)
+    np.sqrt(mean_square, out=mean_square)
+    return np.divide(1, mean_square, out=mean_square)
+
+
+def _total(p: Array) -> Array:
+    """Sum of the rows of a matrix, for the same reason as a product."""
+    return np.matmul(np.ones(len(p), p.dtype), p)
 
 
 def _width(name: str, x: Array, **parameters: Array) -> int:

@@ -61,13 +61,14 @@ def reshape(a: Array, *, shape: Axes) -> Array:
     array([[1., 2.],
            [3., 4.]])
     """
-    return save(np.reshape(a, shape), original=np.shape(a))
+    a = np.asarray(a)
+    return save(a.reshape(shape), original=a.shape)
 
 
 @reshape.vjp("a")
 def _(g: Array, original: tuple[int, ...]) -> Array:
     # y_n = a_n in row-major order: the same numbering leads back
-    return np.reshape(g, original)
+    return g.reshape(original)
 
 
 def _numpy_reshape(a: Array, shape: Axes, order: str = "C") -> Array:
@@ -333,7 +334,7 @@ def squeeze(a: Array, *, axis: Axes | None = None) -> Array:
 @squeeze.vjp("a")
 def _(g: Array, original: tuple[int, ...]) -> Array:
     # the axes come back where they were
-    return np.reshape(g, original)
+    return g.reshape(original)
 
 
 @op(

@@ -247,28 +247,32 @@ def cross_entropy(logits: Array, targets: Array, *, ignore_index: int | None = N
     """
     ids, ignored = _read(logits, targets, ignore_index, reduction)
     z = rows(floating(logits))
-    shift, total = _largest(z, -1), np.empty((len(z), 1), z.dtype)
+    shift = z.max(axis=-1, initial=-np.inf)
+    skipped = shift == -np.inf  # rows without a gradient
+    masked = bool(skipped.any())
+    if masked:
+        shift[skipped] = 0
+    total, ones = np.empty_like(shift), np.ones(z.shape[-1], z.dtype)  # a product with ones is a sum, but faster
     if ids is None:
         y = rows(targets)
-        mass: Any = y.sum(axis=-1)
         scores = np.empty(len(z), np.result_type(z, y))  # sum of y (z - shift)
         for z_, y_, shift_, total_, scores_ in blocks(z, y, shift, total, scores):
-            shifted = z_ - shift_
-            np.sum(np.exp(shifted), axis=-1, keepdims=True, out=total_)
+            shifted = z_ - shift_[:, None]
+            np.matmul(np.exp(shifted), ones, out=total_)
             shifted[y_ == 0] = 0  # 0 log 0 = 0
             np.einsum("nv,nv->n", y_, shifted, out=scores_)
     else:
-        mass = 1
-        scores = z[np.arange(len(z)), ids.reshape(-1)] - shift[:, 0]
+        scores = z[np.arange(len(z)), ids.reshape(-1)] - shift
         for z_, shift_, total_ in blocks(z, shift, total):
-            np.sum(np.exp(z_ - shift_), axis=-1, keepdims=True, out=total_)
-    masked = total[:, 0] == 0
-    total[masked] = 1
-    losses = mass * np.log(total[:, 0]) - scores
-    count, skipped = len(z), masked  # rows without a gradient
+            shifted = z_ - shift_[:, None]
+            np.matmul(np.exp(shifted, out=shifted), ones, out=total_)
+    if masked:
+        total[skipped] = 1
+    losses = (np.log(total) if ids is not None else y.sum(axis=-1) * np.log(total)) - scores
+    count = len(z)
     if ignored is not None:
         losses[ignored.reshape(-1)] = 0
-        count, skipped = count - int(np.count_nonzero(ignored)), masked | ignored.reshape(-1)
+        count, skipped = count - int(np.count_nonzero(ignored)), skipped | ignored.reshape(-1)
     loss = _reduce(losses.reshape(np.shape(logits)[:-1]), reduction, count)
     return save(loss, ids=ids, shift=shift, total=total, skipped=skipped, count=count)
 
@@ -285,17 +289,18 @@ def _(
     # which is p - y where y sums to 1; for an id, y is 1 there and 0 elsewhere. Exponential and logarithm have
     # cancelled: nothing is divided by a small p. Here p = exp(z - shift) / total, as in the forward.
     z = rows(logits)
-    weight = _weights(g, reduction, count, len(z))
-    dz = z - shift
+    weight = _weights(g, reduction, count)
+    dz = z - shift[:, None]
     np.exp(dz, out=dz)
     if ids is None:
         y = rows(targets)
-        dz *= weight * y.sum(axis=-1, keepdims=True) / total
-        dz -= weight * y
+        dz *= (weight * y.sum(axis=-1) / total)[:, None]
+        dz -= weight[:, None] * y
     else:
-        dz *= weight / total
-        dz[np.arange(len(z)), ids.reshape(-1)] -= weight[:, 0]
-    dz[skipped] = 0
+        dz *= (weight / total)[:, None]
+        dz[np.arange(len(z)), ids.reshape(-1)] -= weight
+    if skipped.any():
+        dz[skipped] = 0
     return dz.reshape(logits.shape)
 
 
@@ -303,9 +308,9 @@ def _(
 def _(g: Array, logits: Array, targets: Array, reduction: str, shift: Array, total: Array, count: int) -> Array:
     # L = -sum_k y_k log p_k is linear in y: dL/dy_k = -log p_k; 0 where y_k = 0 and p_k = 0, as L has it
     z, y = rows(floating(logits)), rows(targets)
-    dy = np.log(total) - (z - shift)
+    dy = np.log(total)[:, None] - (z - shift[:, None])
     dy[(y == 0) & (z == -np.inf)] = 0
-    dy *= _weights(g, reduction, count, len(z))
+    dy *= _weights(g, reduction, count)[:, None]
     return dy.reshape(targets.shape)
 
 
@@ -330,11 +335,9 @@ def _reduce(losses: Array, reduction: str, count: int) -> Array:
     return total / max(count, 1) if reduction == "mean" else total
 
 
-def _weights(g: Array, reduction: str, count: int, length: int) -> Array:
-    """Pull the cotangent back through the reduction: that of each target's own loss, as a column."""
-    if reduction == "mean":
-        g = g / max(count, 1)
-    return np.broadcast_to(np.reshape(g, (-1, 1)), (length, 1))
+def _weights(g: Array, reduction: str, count: int) -> Array:
+    """Pull the cotangent back through the reduction: that of each target's own loss, or the one of all."""
+    return np.reshape(g / max(count, 1) if reduction == "mean" else g, -1)
 
 
 def _read(
@@ -360,11 +363,10 @@ def _read(
     if ignore_index is not None and not hasattr(ignore_index, "__index__"):
         raise TypeError(f"cross_entropy: ignore_index must be an integer or None, got {ignore_index!r}")
     ignored = None if ignore_index is None else given == operator.index(ignore_index)
-    wrong = (given < 0) | (given >= shape[-1])
     if ignored is not None:
-        wrong &= ~ignored
         given = np.where(ignored, 0, given)
-    if np.any(wrong):
+    if given.size and (given.min() < 0 or given.max() >= shape[-1]):
+        wrong = (given < 0) | (given >= shape[-1])
         where = tuple(np.argwhere(wrong)[0].tolist())
         raise ValueError(
             f"cross_entropy: the target {given[where]}{f' at position {where}' if where else ''} is not one of V = "
