@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
@@ -15,6 +14,8 @@ RESERVED: Final = ("g", "out", "needs")
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.5) -> str:
     """Return " Did you mean 'x'?" for the name closest to a wrong one, or nothing."""
+    import difflib  # only for messages, so it need not take its time when the package is imported
+
     found = difflib.get_close_matches(name, list(names), n=1, cutoff=cutoff)
     return f" Did you mean {found[0]!r}?" if found else ""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -97,6 +96,8 @@ class RowStream:
         ValueError
             If the shape is ``()``: a stream of rows has at least one axis.
         """
+        import hashlib  # it loads a cryptographic library, which only those who drop something should wait for
+
         out: NDArray[Any] = np.empty(shape, dtype)
         if not out.ndim:
             raise ValueError("a RowStream draws rows, so the shape needs at least one axis; got ()")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import string
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -320,7 +319,7 @@ def _labels(subscripts: str, ranks: tuple[int, ...]) -> tuple[list[str], str]:
     left, arrow, output = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")
     behind = [max(rank + 3 - len(term), 0) if "..." in term else 0 for rank, term in zip(ranks, terms, strict=False)]
-    unused = [letter for letter in string.ascii_letters if letter not in subscripts]
+    unused = [letter for letter in map(chr, range(ord("A"), ord("z") + 1)) if letter.isalpha() and letter not in subscripts]
     letters = "".join(unused[: max(behind, default=0)])
     if not arrow:
         output = "..." + "".join(sorted(letter for letter in {*left} - {*".,"} if left.count(letter) == 1))
