@@ -135,7 +135,7 @@ def _order(
 ) -> tuple[list[Node], set[Vertex] | None]:
     """Return the nodes to visit, oldest first, and, if there are targets, the vertices that lead to one."""
     stack: list[Node] = [vertex for vertex in dict.fromkeys(roots) if type(vertex) is Node]
-    seen: set[Vertex | None] = {*roots, *end}
+    seen: set[Vertex | None] = {None, *roots, *end}
     nodes: list[Node] = []
     while stack:
         node = stack.pop()
@@ -146,9 +146,9 @@ def _order(
             )
         nodes.append(node)
         for parent in node.parents:
-            if parent is not None and parent.requires_grad and parent not in seen and parent.number > since:
+            if parent not in seen:
                 seen.add(parent)
-                if type(parent) is Node:
+                if type(parent) is Node and parent.number > since:
                     stack.append(parent)
     nodes.sort(key=attrgetter("number"))
     if targets is None:

@@ -142,7 +142,7 @@ class Plan(NamedTuple):
     op: Spec
     rules: tuple[tuple[Rule, tuple[bool, ...]], ...]  # each with the `needs` of its arguments
     keep: tuple[bool, ...] | None  # which arguments are saved; None for none
-    keep_all: bool
+    drop: tuple[int, ...]  # the others, unless none is saved
     keep_out: bool
     values: tuple[str, ...]
 
@@ -222,7 +222,8 @@ class Spec:
         keep = (bool(kept),) * count if variadic else tuple(i in kept for i in range(count))
         values = tuple(dict.fromkeys(name for rule, _ in rules for name in rule.values))
         keep_out = any(rule.out for rule, _ in rules)
-        plan = Plan(self, tuple(rules), keep if any(keep) else None, all(keep), keep_out, values)
+        drop = tuple(i for i in range(count) if any(keep) and not keep[i])
+        plan = Plan(self, tuple(rules), keep if any(keep) else None, drop, keep_out, values)
         self.plans[mask | 1 << count] = plan
         return plan
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import NDArray
 
 from . import anomaly, binding, modes
@@ -29,6 +30,7 @@ from .backward import Pick
 from .node import OPS, TWINS, Leaf, Node, Spec, Vertex
 from .protocols import as_numpy
 from .saving import Saved, save
+from .sharing import view_of
 from .tensor import Tensor, wrap
 
 __all__ = ["PICK", "Op", "op", "save", "zeros"]
@@ -132,87 +134,76 @@ class Op(Spec, Generic[P, R]):
                 parents.append(None)
             bit += bit
         if decompose and tensors and self.decomposed is not None:
-            with modes.scope(self.name):
-                given = [arg if type(arg) is Tensor else value for arg, value in zip(args, values, strict=True)]
-                return self.decomposed(*given, **settings)
+            return self._in_primitives(args, values, settings)
         try:
             out = (anomaly.quiet(self.forward) if anomalies else self.forward)(*values, **settings)
         except Exception as error:
-            where = ", ".join(str(np.shape(value)) for value in values if value is not None)
-            error.add_note(f"in the op {self.name!r}, on arguments of shapes {where}")
+            shapes = [str(np.shape(value)) for value in values if value is not None]
+            error.add_note(f"in the op {self.name!r}, on arguments of shapes {', '.join(shapes)}")
             raise
-        extra = None
-        if type(out) is Saved:
+        extra, kind = None, type(out)
+        if kind is Saved:
             out, extra = out
+            kind = type(out)
         if not tensors:
             return out
         if anomalies:
             anomaly.check_forward(self, values, out)
-        plan = (self.plans.get(mask + bit) or self.plan(mask, len(args))) if mask and record else None
-        if plan is None or not plan.rules:  # all arguments are constants, or declared to have no gradient
-            return self._constants(out, values, args)
-        several = type(out) is tuple or type(out) is list
+        if not (mask and record):
+            return self._constants(out, args)
+        plan = self.plans.get(mask + bit) or self.plan(mask, len(args))
+        _, rules, keep, drop, keep_out, names = plan
+        if not rules:  # all arguments to differentiate are declared to have no gradient
+            return self._constants(out, args)
         root = None
-        if several:
-            out = tuple(map(np.asarray, out))
-            shape: Any = [part.shape for part in out]
-            dtype: Any = [part.dtype for part in out]
+        if kind is ndarray:
+            if out.base is not None or id(out) in map(id, values):
+                out, root = view_of(out, args)
+        elif kind is tuple or kind is list:
+            kind, out = tuple, tuple(map(np.asarray, out))
+        elif not isinstance(out, np.generic):
+            out = binding.result(self, out)
+        if kind is tuple:
+            shape, dtype = [part.shape for part in out], [part.dtype for part in out]
         else:
-            if type(out) is np.ndarray:
-                if out.base is not None or id(out) in map(id, values):
-                    out, root = _view_of(out, values, args)
-            elif not isinstance(out, np.generic):
-                out = binding.result(self, out)
             shape, dtype = out.shape, out.dtype
             if dtype.kind != "f":
-                return self._constants(out, values, args)
+                return self._constants(out, args)
         # The node keeps what the rules that will run ask for, and nothing else.
-        _, _, keep, keep_all, keep_out, names = plan
-        if loose:  # constants have a place too: pictures show it, and a later write to their data is noticed
+        if loose:  # constants have a place too: it is drawn, and by it a later write to their data is noticed
             parents = [arg.vertex() if type(arg) is Tensor else None for arg in args]
-        if keep is not None and not keep_all:
-            values = [value if kept else None for value, kept in zip(values, keep, strict=True)]
+        for i in drop:
+            values[i] = None
         if extra is not None or names:
             extra = self.select(plan, extra or {})
         inputs = None if keep is None else values
         node = Node(plan, (*parents,), inputs, out if keep_out else None, extra, bound, shape, dtype, scope, root)
         if anomalies:
             node.origin = anomaly.origin_of(node)
-        return tuple(_pick(node, i, part, values, args) for i, part in enumerate(out)) if several else wrap(out, node)
+        return wrap(out, node) if kind is not tuple else tuple(_pick(node, i, part, args) for i, part in enumerate(out))
 
     __call__ = cast("Callable[Concatenate[Op[P, R], P], R]", _call)  # to a caller, it has the forward's signature
 
-    def _constants(self, out: Any, values: Sequence[Any], args: Sequence[Any]) -> Any:
+    def _in_primitives(self, args: Sequence[Any], values: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """Run the decomposition in a scope of the op's name."""
+        assert self.decomposed is not None
+        with modes.scope(self.name):
+            given = [arg if type(arg) is Tensor else value for arg, value in zip(args, values, strict=True)]
+            return self.decomposed(*given, **settings)
+
+    def _constants(self, out: Any, args: Sequence[Any]) -> Any:
         """Wrap a result that is not recorded. A view of a leaf remembers it, so that changed data are noticed."""
         if type(out) is tuple or type(out) is list:
-            return tuple(self._constants(part, values, args) for part in out)
-        out, root = _view_of(np.asarray(out), values, args)
+            return tuple(self._constants(part, args) for part in out)
+        out, root = view_of(np.asarray(out), args)
         if out.dtype.kind not in "fiub":
             raise TypeError(f"{self.name}() gave dtype {out.dtype}; tensors hold real numbers")
         return wrap(out, None if root is None else Leaf(out.shape, out.dtype, False, None, root))
 
 
-def _view_of(out: NDArray[Any], values: Sequence[Any], args: Sequence[Any]) -> tuple[NDArray[Any], Leaf | None]:
-    """Find the leaf whose memory an output shares. A view is read-only, else writing to it would change its source."""
-    base = out.base  # of a view of a view, NumPy names the array that owns the memory
-    for value, arg in zip(values, args, strict=True):
-        if out is value or (base is not None and type(value) is np.ndarray and _may_share(out, base, value)):
-            out = out.view() if out is value else out
-            out.flags.writeable = False
-            return out, arg.vertex().root if type(arg) is Tensor else None
-    return out, None
-
-
-def _may_share(view: NDArray[Any], base: Any, array: NDArray[Any]) -> bool:
-    """Whether a view may overlap an array. If its base is an array that owns its memory, most do not, at a glance."""
-    if type(base) is np.ndarray and base.base is None and base is not array and base is not array.base:
-        return False
-    return np.may_share_memory(view, array)
-
-
-def _pick(node: Node, i: int, out: NDArray[Any], values: Sequence[Any], args: Sequence[Any]) -> Tensor:
+def _pick(node: Node, i: int, out: NDArray[Any], args: Sequence[Any]) -> Tensor:
     """Make one output of several: its node hands the cotangent on to the call's, with its place."""
-    out, root = _view_of(out, values, args)
+    out, root = view_of(out, args)
     settings = {"index": i, "count": len(node.shape)}
     pick = Node(PICK, (node,), None, None, None, settings, out.shape, out.dtype, node.scope, root)
     return wrap(out, pick if out.dtype.kind == "f" else None)

@@ -319,7 +319,8 @@ def _labels(subscripts: str, ranks: tuple[int, ...]) -> tuple[list[str], str]:
     left, arrow, output = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")
     behind = [max(rank + 3 - len(term), 0) if "..." in term else 0 for rank, term in zip(ranks, terms, strict=False)]
-    unused = [letter for letter in map(chr, range(ord("A"), ord("z") + 1)) if letter.isalpha() and letter not in subscripts]
+    alphabet = filter(str.isalpha, map(chr, range(ord("A"), ord("z") + 1)))
+    unused = [letter for letter in alphabet if letter not in subscripts]
     letters = "".join(unused[: max(behind, default=0)])
     if not arrow:
         output = "..." + "".join(sorted(letter for letter in {*left} - {*".,"} if left.count(letter) == 1))
