@@ -9,7 +9,7 @@ import numpy as np
 
 from . import modes
 from .anomaly import sweep
-from .node import Array, Node
+from .node import Array, Leaf, Node
 from .protocols import to_array
 from .tensor import Tensor, start, wrap
 
@@ -75,17 +75,20 @@ def pull(
 
 @overload
 def gradients(
-    outputs: Tensor | Sequence[Tensor], inputs: Tensor, cotangents: Any = None, create_graph: bool = False
-) -> Tensor: ...
+    outputs: Tensor | Sequence[Tensor], inputs: Tensor, cotangents: Any = None, create_graph: bool = False,
+    retain_graph: bool = True,
+) -> Tensor: ...  # fmt: skip
 @overload
 def gradients(
-    outputs: Tensor | Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Any = None, create_graph: bool = False
-) -> tuple[Tensor, ...]: ...
+    outputs: Tensor | Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Any = None, create_graph: bool = False,
+    retain_graph: bool = True,
+) -> tuple[Tensor, ...]: ...  # fmt: skip
 def gradients(
     outputs: Tensor | Sequence[Tensor],
     inputs: Tensor | Sequence[Tensor],
     cotangents: Any = None,
     create_graph: bool = False,
+    retain_graph: bool = True,
 ) -> Tensor | tuple[Tensor, ...]:
     """Compute the gradients of outputs with respect to inputs; write nothing to any tensor.
 
@@ -94,13 +97,15 @@ def gradients(
     outputs : Tensor or sequence of Tensor
         What to differentiate. The gradients of several are added up.
     inputs : Tensor or sequence of Tensor
-        With respect to what: leaves or results. Only the part of the graph between the two is visited, and it keeps
-        its saved values.
+        With respect to what: leaves or results. Only the part of the graph between the two is visited.
     cotangents : array_like or Tensor, or sequence of them, optional
         One for each output, of its shape; may be left out for outputs of one element.
     create_graph : bool
         Record this computation too, so that its results can be differentiated. The fused ops on the way must have been
         recorded under ``decompose()``.
+    retain_graph : bool
+        Keep the saved values, so that the graph can be run through again. Without it each is released as soon as it
+        has been used, as ``backward`` does. What ``create_graph`` records depends on them, so there they are kept.
 
     Returns
     -------
@@ -110,8 +115,8 @@ def gradients(
     Raises
     ------
     RuntimeError
-        If an output or input requires no gradient; under ``create_graph``, at a node whose rule cannot be
-        differentiated.
+        If an output or input requires no gradient, or the graph was released; under ``create_graph``, at a node whose
+        rule cannot be differentiated.
     ValueError
         If a cotangent is missing or has the wrong shape.
 
@@ -133,11 +138,14 @@ def gradients(
     for position, tensor in enumerate(starts):
         if not tensor.requires_grad:
             raise RuntimeError(f"input {position} requires no gradient: make it with Tensor(data, requires_grad=True)")
-    found = pull(ends, starts, given, record=create_graph)
-    results = []
+    found = pull(ends, starts, given, record=create_graph, retain=retain_graph)
+    results, seen = [], set()
     for tensor, g in zip(starts, found, strict=True):
-        # an array of its own, also where two inputs have one and the same gradient
-        result = wrap(np.array(to_array(g), tensor.dtype), g.node if type(g) is Tensor and g.requires_grad else None)
+        # An array of its own: the sweep's for a leaf is, unless it was given twice; that of a result may be shared.
+        own = type(g) is np.ndarray and type(tensor.node) is Leaf and tensor.node not in seen
+        array = g if own else np.array(to_array(g), tensor.dtype)
+        result = wrap(array, g.node if type(g) is Tensor and g.requires_grad else None)
+        seen.add(tensor.node)
         if create_graph and result.node is None:  # a constant: its own derivatives are zero, not an error
             result.requires_grad = True
         results.append(result)

@@ -27,6 +27,24 @@ def test_gradients_write_nothing_and_keep_the_graph():
     assert x.grad == 6.0
 
 
+def test_gradients_may_release_the_graph():
+    x, w = leaf([3.0, 4.0]), leaf([1.0, 2.0])
+    y = x * x
+    z = (y * w).sum()
+    np.testing.assert_array_equal(ad.gradients(z, w, retain_graph=False).data, [9.0, 16.0])
+    np.testing.assert_array_equal(ad.gradients(y.sum(), x).data, [6.0, 8.0])  # not on the way to w, so it is kept
+    with pytest.raises(RuntimeError, match="backward a second time through"):
+        ad.gradients(z, w)
+
+
+def test_a_recorded_backward_pass_keeps_the_graph():
+    x = leaf(3.0)
+    y = x * x * x
+    first = ad.gradients(y, x, create_graph=True, retain_graph=False)
+    assert ad.gradients(first, x).item() == 18.0
+    assert ad.gradients(y, x).item() == 27.0
+
+
 def test_gradients_with_respect_to_a_result():
     x = leaf(3.0)
     y = x * x
@@ -54,6 +72,16 @@ def test_results_of_gradients_are_independent():
     dx, dy = ad.gradients(x + y, [x, y])
     dx.data[0] = 5.0
     assert dy.item() == 1.0
+    dx, again = ad.gradients(x * y, [x, x])
+    dx.data[0] = 5.0
+    assert again.item() == 2.0
+    u, v = x * 2.0, y * 3.0
+    du, dv = ad.gradients(u + v, [u, v])
+    du.data[0] = 5.0
+    assert dv.item() == 1.0
+    cotangent = np.array([3.0])
+    ad.gradients(x, x, cotangent).data[0] = 5.0
+    assert cotangent == 3.0
 
 
 def nth_derivative(f, x, n):
