@@ -33,6 +33,7 @@ from gpt.options import Parser, add_common, add_config, add_data, add_run, add_s
 from gpt.report import write_report
 from gpt.run import RunError, State, checkpoint_of, load, newest, read_state
 from gpt.settings import Settings
+from gpt.shards import choose_threads
 from gpt.streams import stream
 from gpt.train import Result, train
 from gpt.trainer import NonFiniteError, check_architecture, check_data, evaluate, exact_match
@@ -139,8 +140,9 @@ def _train(given: argparse.Namespace) -> int:
         check_data(saved.manifest["data"], data)
     model = GPT(_config(given, fields, data), rng=stream(settings.seed, "weights"))
     say = sys.stderr if given.log_json else sys.stdout
+    settings, threads = _threads(settings, given.threads, model, data)
     baselines = data.baselines()
-    _introduce(model, data, settings, baselines, say)
+    _introduce(model, data, settings, threads, baselines, say)
     first = 0 if saved is None else saved.manifest["step"]
     with catch_signals() as stop, show_progress(first, settings.last_step, log_json=given.log_json) as watch:
         result = train(
@@ -192,7 +194,7 @@ def _settings(given: argparse.Namespace, saved: State | None) -> Settings:
         base["min_lr"] = None  # it goes with lr
     settings = Settings(**{**base, **chosen})
     for name, value in dataclasses.asdict(settings).items():
-        if name not in ("stop_at", "minutes") and value != getattr(before, name):
+        if name not in ("stop_at", "minutes", "threads") and value != getattr(before, name):
             note(f"{name} changes from {getattr(before, name):g} to {value:g}")
     return settings
 
@@ -219,7 +221,17 @@ def _config(given: argparse.Namespace, fields: Mapping[str, Any], data: Data) ->
     return GPTConfig(**{"block_size": data.block_size, **fields, "vocab_size": data.vocab_size})
 
 
-def _introduce(model: GPT, data: Data, settings: Settings, baselines: Mapping[str, float], file: Any) -> None:
+def _threads(settings: Settings, asked: int | None, model: GPT, data: Data) -> tuple[Settings, str]:
+    """Settle the number of threads, and say why it is that."""
+    if settings.threads is not None:
+        return settings, f"{settings.threads}, as {'asked for' if asked else 'before'}"
+    count, why = choose_threads(model, *data.batch(0, settings.batch_size))
+    return dataclasses.replace(settings, threads=count), f"{count}, {why}"
+
+
+def _introduce(
+    model: GPT, data: Data, settings: Settings, threads: str, baselines: Mapping[str, float], file: Any
+) -> None:
     """Say what the model will see, and what it has to beat."""
     for name, reason in EXTRAS.items():
         if importlib.util.find_spec(name) is None:
@@ -230,6 +242,7 @@ def _introduce(model: GPT, data: Data, settings: Settings, baselines: Mapping[st
     facts["parameters"] = c.parameter_count()
     windows = settings.batch_size * settings.accumulate
     facts["steps"] = f"{settings.max_steps:,} of {windows} windows, lr {settings.lr:g}, seed {settings.seed}"
+    facts["threads"] = threads
     compared = ", ".join(f"{_called(name)} {value:.4f}" for name, value in baselines.items())
     facts["baselines"] = f"{compared} nats per token"
     _show(facts, file)

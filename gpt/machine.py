@@ -1,15 +1,40 @@
-"""What the machine does in a training step besides computing: threads of the BLAS, pages of memory."""
+"""What the machine does in a training step besides computing: cores, threads of the BLAS, pages of memory."""
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
-__all__ = ["keep_freed_memory", "one_blas_thread"]
+__all__ = ["blas", "keep_freed_memory", "one_blas_thread", "usable_cores"]
 
 LARGEST = (1 << 25) - (1 << 13)  # bytes: just below the size at which glibc stops to learn
+
+
+def usable_cores() -> int:
+    """Return how many of the machine's cores this process may use."""
+    if hasattr(os, "process_cpu_count"):  # from Python 3.13 on
+        return os.process_cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):  # Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def blas() -> tuple[str, bool]:
+    """Return the name of NumPy's BLAS, and whether `one_blas_thread` can limit it.
+
+    It cannot without the package threadpoolctl, which in turn does not know every BLAS; Apple's Accelerate is one.
+    """
+    built: Any = np.show_config(mode="dicts")
+    name = str(built.get("Build Dependencies", {}).get("blas", {}).get("name", "of unknown name"))
+    try:
+        from threadpoolctl import threadpool_info
+    except ImportError:
+        return name, False
+    known = any(library["user_api"] == "blas" for library in threadpool_info())
+    return name, known and name != "accelerate"  # another library, such as SciPy, may have brought one of its own
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:

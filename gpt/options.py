@@ -53,6 +53,7 @@ HELP = {
     "seed": "of weights, batches, dropout and samples",
     "stop_at": "end after this step, with the schedule as it is",
     "minutes": "end after this time, with the schedule as it is",
+    "threads": "threads to train on; default: by the work in a step and the cores there are",
     "vocab_size": "tokens; follows from the data",
     "block_size": "context length, in tokens",
     "n_layer": "Transformer blocks",

@@ -11,6 +11,7 @@ from gpt.config import whole
 __all__ = ["Settings"]
 
 LIMIT = 2**31 - 1  # of counts; beyond it arrays and schedules would fail later and less clearly
+MOST_THREADS = 1024  # more would only be refused by the system, later
 
 COUNTS = {
     "max_steps": 1, "batch_size": 1, "accumulate": 1, "warmup": 0, "eval_interval": 1, "eval_batches": 1,
@@ -51,6 +52,10 @@ class Settings:
         End after this step, with the schedule as it is.
     minutes : float, optional
         End after this time, with the schedule as it is.
+    threads : int, optional
+        Into how many shards a batch is cut, to be computed side by side. The same number gives the same bits; another
+        one rounds differently. None means what a resumed run had, or else by the work in a step and the cores there
+        are (`gpt.shards.choose_threads`).
 
     Raises
     ------
@@ -80,6 +85,7 @@ class Settings:
     seed: int = 0
     stop_at: int | None = None
     minutes: float | None = None
+    threads: int | None = None
 
     def __post_init__(self) -> None:
         for name, low in COUNTS.items():
@@ -98,6 +104,8 @@ class Settings:
             raise ValueError(f"min_lr={self.min_lr} is above lr={self.lr}; lower it, or leave it out for a tenth of lr")
         if self.stop_at is not None:
             whole("stop_at", self.stop_at, 1, LIMIT)
+        if self.threads is not None:
+            whole("threads", self.threads, 1, MOST_THREADS)
         if self.minutes is not None and not (is_number(self.minutes) and 0 < self.minutes < float("inf")):
             raise ValueError(f"minutes={self.minutes!r} must be a number greater than 0")
 

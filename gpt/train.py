@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpt.data import Data, TaskData
-from gpt.machine import keep_freed_memory, one_blas_thread
 from gpt.model import GPT
 from gpt.run import BEST, CHECKPOINT, Run, RunError
 from gpt.settings import Settings
@@ -120,8 +119,7 @@ def train(
             run.path.rmdir()  # so that the same command can be given again
             raise
     run.write_config(trainer.description())
-    keep_freed_memory()
-    with one_blas_thread():
+    with trainer.pool:
         return _loop(trainer, run, watch, should_stop)
 
 
@@ -161,7 +159,7 @@ def _loop(
 def _judge(trainer: Trainer, run: Run, *, everything: bool) -> dict[str, float]:
     """Compute the scores of a validation, of a part of the data or of everything; keep the best weights."""
     s, found = trainer.settings, {}
-    loss = evaluate(trainer.model, trainer.data, s.batch_size, None if everything else s.eval_batches)
+    loss = evaluate(trainer.model, trainer.data, s.batch_size, None if everything else s.eval_batches, trainer.pool)
     if loss is not None:
         if not math.isfinite(loss):
             raise NonFiniteError(f"the validation loss became {loss} after step {trainer.done}")

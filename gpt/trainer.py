@@ -1,34 +1,34 @@
 """Training, one step at a time, and the losses by which it is judged.
 
 Everything random is a pure function of (seed, step): batches and dropout masks. So a run that was stopped and resumed
-takes exactly the steps that an uninterrupted one takes, and evaluating more often changes nothing.
+takes exactly the steps that an uninterrupted one takes, and evaluating more often changes nothing. A run keeps the
+number of its threads for the same reason: sums over shards of a batch round by it (see `gpt.shards`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import autodiff
-import autodiff.functional as F
-from autodiff import AnomalyError, Tensor, detect_anomaly, nn, no_grad, optim
+from autodiff import AnomalyError, detect_anomaly, no_grad, optim
 from gpt.checkpoint import CheckpointError, check_tensors
 from gpt.data import Data, TaskData, TextData
 from gpt.model import GPT
 from gpt.run import RunError, State
 from gpt.settings import Settings
+from gpt.shards import IGNORED, CutBatch, Pool, choose_threads, summed_loss
 
 __all__ = ["NonFiniteError", "Trainer", "check_architecture", "check_data", "evaluate", "exact_match", "fingerprint"]
-
-IGNORED = -1  # targets that are not to be predicted
 
 
 class NonFiniteError(ArithmeticError):
@@ -47,6 +47,10 @@ class Trainer:
 
     Attributes
     ----------
+    settings : Settings
+        With the number of threads that was chosen, if none was given.
+    pool : Pool
+        Its threads. They work while it is entered: ``with trainer.pool:``. The results are the same without.
     done : int
         Steps taken so far.
     best : float or None
@@ -70,14 +74,22 @@ class Trainer:
                 f"windows of {data.block_size} tokens of {data.source} do not fit the model's "
                 f"block_size={config.block_size}; make the model with block_size={data.block_size}"
             )
-        self.model, self.data, self.settings = model, data, settings
+        self.model, self.data = model, data
+        self._free = settings.threads is None  # to take the number of the run that is resumed
+        threads = settings.threads or choose_threads(model, *data.batch(0, settings.batch_size)).number
+        self._use(settings, threads)
         groups = optim.decay_groups(model, settings.weight_decay)
         self.optimizer = optim.AdamW(groups, lr=settings.lr, betas=(settings.beta1, settings.beta2))
         names = {id(parameter): name for name, parameter in model.named_parameters()}
-        self._names = [names[id(parameter)] for group in self.optimizer.param_groups for parameter in group["params"]]
+        self._parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        self._names = [names[id(parameter)] for parameter in self._parameters]
         self._fingerprint = fingerprint(data)
         self.done = 0
         self.best: float | None = None
+
+    def _use(self, settings: Settings, threads: int) -> None:
+        self.settings = dataclasses.replace(settings, threads=threads)
+        self.pool = Pool(min(threads, settings.batch_size))
 
     def step(self) -> dict[str, Any]:
         """Take one optimiser step.
@@ -95,13 +107,19 @@ class Trainer:
         """
         s, start = self.settings, time.perf_counter()
         x, y = self.data.batch(self.done, s.batch_size * s.accumulate)
+        batch = CutBatch(x, y, s.batch_size, self.pool.threads, s.seed, self.done)
+        self.model.train()
         with np.errstate(all="ignore"):  # overflow is no news where it is judged by what comes of it
-            loss = self._accumulate(x, y)
-            norm = optim.clip_grad_norm(self.model.parameters(), s.clip or math.inf)
+            loss = batch.accumulate(self.model, self._parameters, self.pool)
+            if not math.isfinite(loss):
+                self.optimizer.zero_grad()
+                raise NonFiniteError(f"the loss {self._when(loss)}: {self._blame(batch)}")
+            norm = optim.clip_grad_norm(self._parameters, s.clip or math.inf)
             if not math.isfinite(norm):
                 gradients = {name: p.grad for name, p in self.model.named_parameters() if p.grad is not None}
                 self.optimizer.zero_grad()
-                raise NonFiniteError(f"the gradient of {_first_bad(gradients)} {self._when(norm)}: {self._blame(x, y)}")
+                bad = f"the gradient of {_first_bad(gradients)} {self._when(norm)}"
+                raise NonFiniteError(f"{bad}: {self._blame(batch)}")
             lr = optim.warmup_cosine(self.done, lr=s.lr, min_lr=s.min_lr, warmup=s.warmup, total=s.max_steps)
             self.optimizer.lr = lr
             self.optimizer.step()
@@ -110,40 +128,19 @@ class Trainer:
         rate = round(y.size / (time.perf_counter() - start), 1)
         return {"step": self.done, "loss": loss, "lr": lr, "grad_norm": norm, "tokens_per_s": rate}
 
-    def _accumulate(self, x: NDArray[Any], y: NDArray[Any]) -> float:
-        """Add up the gradient of the mean loss over all targets, part by part; return that loss."""
-        loss = 0.0
-        for share in self._shares(x, y):
-            if not math.isfinite(share.item()):
-                self.optimizer.zero_grad()
-                raise NonFiniteError(f"the loss {self._when(share.item())}: {self._blame(x, y)}")
-            share.backward()
-            loss += share.item()
-        return loss
-
-    def _shares(self, x: NDArray[Any], y: NDArray[Any]) -> Iterator[Tensor]:
-        """Compute, part by part, what each part of the batch adds to the mean loss."""
-        s = self.settings
-        count = max(np.count_nonzero(y != IGNORED), 1)
-        self.model.train()
-        for first in range(0, len(x), s.batch_size):
-            part = slice(first, first + s.batch_size)
-            with nn.dropout_stream(s.seed, self.done, first_row=first):
-                share = _summed_loss(self.model, x[part], y[part]) / count
-            yield share
-
     def _when(self, value: float) -> str:
         return f"became {value} in step {self.done + 1}"
 
-    def _blame(self, x: NDArray[Any], y: NDArray[Any]) -> str:
+    def _blame(self, batch: CutBatch) -> str:
         """Name what was the first to be not finite, by taking the step again in anomaly mode: it is the same step."""
         name = _first_bad({name: parameter.data for name, parameter in self.model.named_parameters()})
         if name is not None:
             return f"the parameter {name} is not finite since the step before"
         try:
             with detect_anomaly():
-                for share in self._shares(x, y):
-                    share.backward()
+                for shard in range(batch.shards):
+                    for share in batch.shares(self.model, shard):
+                        share.backward()
         except AnomalyError as error:
             return str(error).partition("\n")[0]
         finally:
@@ -215,6 +212,8 @@ class Trainer:
             raise CheckpointError(f"the optimiser's state does not fit the model: {error}") from error
         self.model.load_state_dict(state.weights)
         self.done, self.best = manifest["step"], manifest["best"]
+        if self._free:
+            self._use(self.settings, state.settings().threads or self.pool.threads)
 
 
 def check_architecture(saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
@@ -258,13 +257,10 @@ def _first_bad(arrays: Mapping[str, NDArray[Any]]) -> str | None:
     return next((name for name, array in arrays.items() if not np.isfinite(array).all()), None)
 
 
-def _summed_loss(model: GPT, x: NDArray[Any], y: NDArray[Any]) -> Tensor:
-    loss: Tensor = F.cross_entropy(model(x), y, ignore_index=IGNORED, reduction="sum")
-    return loss
-
-
 @no_grad()
-def evaluate(model: GPT, data: Data, batch_size: int, batches: int | None = None) -> float | None:
+def evaluate(
+    model: GPT, data: Data, batch_size: int, batches: int | None = None, pool: Pool | None = None
+) -> float | None:
     """Return the validation loss in nats per token, without dropout.
 
     Parameters
@@ -275,6 +271,8 @@ def evaluate(model: GPT, data: Data, batch_size: int, batches: int | None = None
         Windows to compute at a time.
     batches : int, optional
         How many batches to take, spread over the validation data; None takes everything.
+    pool : Pool, optional
+        Threads among which to divide the batches. The loss is the same bit for bit, however many there are.
 
     Returns
     -------
@@ -283,12 +281,19 @@ def evaluate(model: GPT, data: Data, batch_size: int, batches: int | None = None
     """
     if not data.has_validation:
         return None
-    total = count = 0.0
+    pool = Pool(1) if pool is None else pool
+
+    def every(first: int) -> list[tuple[float, int]]:
+        """Compute every `threads`-th batch: summed losses, and numbers of targets."""
+        chosen = itertools.islice(data.eval_batches(batch_size, batches), first, None, pool.threads)
+        return [(float(summed_loss(model, x, y).item()), int(np.count_nonzero(y != IGNORED))) for x, y in chosen]
+
     with model.evaluating(), np.errstate(all="ignore"):
-        for x, y in data.eval_batches(batch_size, batches):
-            total += _summed_loss(model, x, y).item()
-            count += np.count_nonzero(y != IGNORED)
-    return total / count
+        found = pool.map(every, pool.threads)
+    in_order = itertools.chain.from_iterable(itertools.zip_longest(*found, fillvalue=(0.0, 0)))
+    losses, counts = zip(*in_order, strict=True)
+    loss: float = sum(losses) / sum(counts)
+    return loss
 
 
 def exact_match(model: GPT, data: TaskData, count: int | None = None) -> float:
