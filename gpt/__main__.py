@@ -33,7 +33,7 @@ from gpt.options import Parser, add_common, add_config, add_data, add_run, add_s
 from gpt.report import write_report
 from gpt.run import RunError, State, checkpoint_of, load, newest, read_state
 from gpt.settings import Settings
-from gpt.shards import choose_threads
+from gpt.shards import Pool, choose_threads
 from gpt.streams import stream
 from gpt.train import Result, train
 from gpt.trainer import NonFiniteError, check_architecture, check_data, evaluate, exact_match
@@ -340,7 +340,8 @@ def _eval(given: argparse.Namespace) -> int:
     data = _data(given, model.config.block_size, settings.seed, state)
     if model.tokenizer is None or data.tokenizer is None or data.tokenizer.to_dict() != model.tokenizer.to_dict():
         raise DataError(f"{data.source} has other tokens than the run's {state.manifest['data']['source']}")
-    loss = evaluate(model, data, settings.batch_size)
+    with Pool(settings.threads or 1) as pool:
+        loss = evaluate(model, data, settings.batch_size, pool=pool)
     exact = exact_match(model, data) if isinstance(data, TaskData) else None
     if loss is None:
         raise DataError(f"{data.source} is too short to validate on")

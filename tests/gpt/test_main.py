@@ -178,8 +178,9 @@ def test_short_text_says_how_it_is_validated(capsys):
 # --- resuming ---
 
 
-def test_resumed_in_a_fresh_process_bitwise(capsys):
-    words = ["--dropout=0.2", "--max-steps=20"]
+@pytest.mark.parametrize("threads", [1, 2])
+def test_resumed_in_a_fresh_process_bitwise(capsys, threads):
+    words = ["--dropout=0.2", "--max-steps=20", f"--threads={threads}"]
     train(capsys, *words, "--out=whole")
     train(capsys, *words, "--out=cut", "--stop-at=10")
     with process("train", "--resume", "--out=cut") as child:
@@ -562,10 +563,11 @@ def test_signal_at_any_time_leaves_a_run_to_go_on_with(capsys, monkeypatch, wher
 
 
 @run_of_signals
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signal_finishes_the_step_and_saves(capsys, number, code):
+def test_signal_finishes_the_step_and_saves(capsys, number, code, threads):
     words = [*SMALL, "--data", "wood.txt", "--max-steps=100000", "--dropout=0.1", "--save-interval=0", "--out=run"]
-    with process("train", *words, "--log-json") as child:
+    with process("train", *words, f"--threads={threads}", "--log-json") as child:
         for _ in range(5):
             child.stdout.readline()
         child.send_signal(number)

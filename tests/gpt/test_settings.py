@@ -32,6 +32,7 @@ def test_integers_are_numbers():
         ("save_interval", -1), ("seed", -1), ("stop_at", 0), ("lr", -1e-3), ("lr", math.nan), ("lr", math.inf),
         ("lr", "1e-3"), ("lr", True), ("min_lr", -1), ("min_lr", 1), ("weight_decay", -0.1), ("clip", -1), ("beta1", 1),
         ("beta2", 1.5), ("beta2", -0.5), ("minutes", 0), ("minutes", math.nan), ("minutes", math.inf), ("minutes", "1"),
+        ("threads", 0), ("threads", 1025), ("threads", 2.0), ("threads", True), ("threads", "2"),
     ],
 )  # fmt: skip
 def test_refused(name, value):

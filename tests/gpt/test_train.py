@@ -7,6 +7,7 @@ import math
 import os
 import re
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -66,13 +67,24 @@ def assert_same_run(a, b):
 # --- resuming ---
 
 
-@pytest.mark.parametrize("accumulate", [1, 2])
-def test_cut_anywhere_resumes_exactly(tmp_path, accumulate):
-    go(tmp_path / "whole", accumulate=accumulate)
+@pytest.mark.parametrize(("accumulate", "threads"), [(1, 1), (2, 1), (2, 2), (1, 4)])
+def test_cut_anywhere_resumes_exactly(tmp_path, accumulate, threads):
+    go(tmp_path / "whole", accumulate=accumulate, threads=threads)
     for k in range(1, 6):
-        go(tmp_path / f"{k}", accumulate=accumulate, stop_at=k)
-        go(tmp_path / f"{k}", rng=99, accumulate=accumulate, resume=True)
+        go(tmp_path / f"{k}", accumulate=accumulate, threads=threads, stop_at=k)
+        go(tmp_path / f"{k}", rng=99, accumulate=accumulate, resume=True)  # a run keeps its number of threads
         assert_same_run(tmp_path / "whole", tmp_path / f"{k}")
+
+
+def test_resumed_on_another_number_of_threads(tmp_path):
+    go(tmp_path / "whole", fields={"dtype": "float64"})
+    go(tmp_path / "run", fields={"dtype": "float64"}, stop_at=2)
+    go(tmp_path / "run", fields={"dtype": "float64"}, stop_at=4, resume=True, threads=3)
+    result = go(tmp_path / "run", fields={"dtype": "float64"}, resume=True, threads=2)
+    assert result.steps == 6
+    for mine, whole in zip(course(tmp_path / "run"), course(tmp_path / "whole"), strict=True):
+        assert mine == pytest.approx(whole, rel=1e-9)
+    assert manifest(tmp_path / "run")["settings"]["threads"] == 2
 
 
 def test_resuming_what_was_resumed(tmp_path):
@@ -320,6 +332,21 @@ def test_default_folder_and_settings(tmp_path, monkeypatch):
     first = train(make_model(data), data).run.path
     assert first.parent.name == "runs"
     assert go(None).run.path != first
+
+
+def test_no_thread_is_left_behind(tmp_path):
+    def interrupt(record):
+        working.append(threading.active_count())
+        if record["step"] == 2:
+            raise KeyboardInterrupt
+
+    before, working = threading.active_count(), []
+    go(tmp_path / "a", threads=3)
+    assert threading.active_count() == before
+    with pytest.raises(KeyboardInterrupt):
+        go(tmp_path / "b", threads=3, watch=interrupt)
+    assert threading.active_count() == before
+    assert working == [before + 2] * 2
 
 
 def test_without_threadpoolctl(tmp_path, monkeypatch):
