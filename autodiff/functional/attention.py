@@ -24,14 +24,15 @@ across queries, which over a short last axis they are not (a factor of four).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..node import Array
 from ..op import op, save
 from ..protocols import to_array
+from ._scores import Block, Scores, part, scale_of, softmax_over_keys
 from .dropout import Rng, draw_kept, scale_kept
 from .dropout import dropout as drop
 from .softmax import softmax
@@ -138,47 +139,88 @@ def scaled_dot_product_attention(
     array([[1.      , 2.      ],
            [2.339523, 3.339523]])
     """
-    group = _check(q, k, v, mask)
-    scaled = np.multiply(q.mT, _scale(q, scale), order="C")  # turned in passing; the product is faster so
-    scores = np.matmul(_shared(k, group), _grouped(scaled, group))  # (..., Hkv, group, Tk, Tq)
-    scores = scores.reshape(*q.shape[:-2], k.shape[-2], q.shape[-2])
-    weights = _softmax_over_keys(_masked(scores, mask, causal))
-    keep = draw_kept(weights.mT.shape, dropout, rng)
-    keep = None if keep is None else np.ascontiguousarray(keep.mT)
-    dropped = _drop(weights, keep, dropout)
-    out = np.empty_like(q, np.result_type(dropped, v), shape=(*q.shape[:-1], v.shape[-1]))
-    np.matmul(_grouped(dropped, group).mT, _shared(v, group), out=_grouped(out, group))
-    return save(out, weights=weights, keep=keep, group=group, mask_shape=np.shape(mask))
+    _check(q, k, v, mask)
+    scores = Scores(q, k, mask, causal, scale)
+    keep = draw_kept((*q.shape[:-1], k.shape[-2]), dropout, rng)
+    keep = None if keep is None else np.ascontiguousarray(scores.by_group(keep).mT)
+    out = np.empty_like(q, np.result_type(scores.dtype, v), shape=(*q.shape[:-1], v.shape[-1]))
+    values, result = scores.by_group(v), scores.by_group(out)
+    few = math.prod(scores.shape) <= q.size + k.size + v.size + out.size
+    weights: list[Array] | None = [] if few else None
+    rows = None if few else np.empty((2, *scores.shape[:-2], 1, scores.shape[-1]), scores.dtype)
+    scratch = None if few else scores.scratch(scores.dtype)
+    for block in scores.blocks():
+        p = np.empty(block.shape, scores.dtype) if scratch is None else block.within(scratch)
+        scores.fill(p, block)
+        largest, total = softmax_over_keys(p)
+        if weights is not None:
+            weights.append(p)
+        if rows is not None:
+            part(rows[0], block.s)[...], part(rows[1], block.s)[...] = largest, total
+        dropped = p if keep is None else p * scale_kept(keep[block.s], dropout, p.dtype)
+        np.matmul(dropped.mT, values[block.k], out=result[block.q])
+    return save(out, weights=weights, rows=rows, keep=keep)
 
 
-@scaled_dot_product_attention.vjp("v")
-def _(g: Array, weights: Array, keep: Array, group: int, dropout: float) -> Array:
-    return _to_shared(_drop(weights, keep, dropout), g, group)  # dV = P^T dO
-
-
-@scaled_dot_product_attention.vjp("q", "k", "mask")
+@scaled_dot_product_attention.vjp("q", "k", "v", "mask")
 def _(
-    g: Array, q: Array, k: Array, v: Array, out: Array, weights: Array, keep: Array, group: int,
-    mask_shape: tuple[int, ...], scale: float | None, dropout: float, needs: tuple[bool, ...],
+    g: Array, q: Array, k: Array, v: Array, mask: Array, out: Array, weights: list[Array] | None, rows: Array,
+    keep: Array, causal: bool, scale: float | None, dropout: float, needs: tuple[bool, ...],
 ) -> tuple[Array, ...]:  # fmt: skip
-    factor = _scale(q, scale)
-    # dP = dO V^T, where weights were kept; dS = P * (dP - rowsum(dO * O)); scores are transposed, keys before queries
-    ds = np.matmul(_shared(v, group), _grouped(np.ascontiguousarray(g.mT), group)).reshape(weights.shape)
-    ds = _drop(ds, keep, dropout)
-    ds -= np.einsum("...qc,...qc->...q", g, out)[..., None, :]
-    ds *= weights
-    dq = dk = dm = None
-    if needs[0]:  # dQ = s dS K
-        dq = np.empty_like(q, ds.dtype)
-        np.matmul(_grouped(ds, group).mT, _shared(k, group), out=_grouped(dq, group))
-        dq *= factor
-    if needs[1]:  # dK = s dS^T Q
-        dk = _to_shared(ds, q, group)
-        dk *= factor
-    if needs[2]:  # dM = dS, summed over the axes along which the mask was broadcast
-        dm = ds.mT.sum(axis=tuple(range(ds.ndim - len(mask_shape))))
-        dm = dm.sum(axis=tuple(i for i, side in enumerate(mask_shape) if side == 1), keepdims=True)
-    return dq, dk, dm
+    scores = Scores(q, k, mask, causal, scale)
+    values, result, cotangents = map(scores.by_group, (v, out, g))
+    dq = np.empty(scores.q.shape, out.dtype) if needs[0] else None
+    dk = np.empty(scores.k.shape, out.dtype) if needs[1] else None
+    dv = np.empty(values.shape, out.dtype) if needs[2] else None
+    dm = None if scores.mask is None or not needs[3] else np.zeros(scores.mask.shape, out.dtype)
+    known = _again(scores, rows) if weights is None else iter(weights)
+    scratch = scores.scratch(out.dtype)
+    for block, p in zip(scores.blocks(), known, strict=True):
+        do = cotangents[block.q]
+        z = None if keep is None else scale_kept(keep[block.s], dropout, p.dtype)
+        if dv is not None:  # dV = (Z * P)^T dO
+            _collect(dv, block, p if z is None else p * z, do)
+        ds = np.matmul(values[block.k], do.mT, out=block.within(scratch))
+        if z is not None:  # dP = Z * dO V^T
+            ds *= z
+        ds -= np.einsum("...qc,...qc->...q", do, result[block.q])[..., None, :]
+        ds *= p  # dS = P * (dP - rowsum(dO * O))
+        if dq is not None:  # dQ = s dS K
+            np.matmul(ds.mT, scores.k[block.k], out=dq[block.q])
+        if dk is not None:  # dK = s dS^T Q
+            _collect(dk, block, ds, scores.q[block.q])
+        if dm is not None:  # dM = dS, summed over the axes along which the mask was broadcast
+            spread = tuple([axis for axis, side in enumerate(dm.shape) if side == 1])
+            part(dm, block.s)[...] += ds.sum(axis=spread, keepdims=True)
+    for product in (dq, dk):
+        if product is not None:
+            product *= scores.scale
+    pairs = zip((dq, dk, dv, None if dm is None else dm.mT), (q, k, v, mask), strict=True)
+    return tuple([None if d is None else d.reshape(x.shape) for d, x in pairs])
+
+
+def _collect(total: Array, block: Block, left: Array, right: Array) -> None:
+    """Add a product to the gradient of keys or values. The first block of their heads reaches all keys, and writes."""
+    here, shared = total[block.k], left.shape[-3] > 1
+    if block.first and not shared:
+        np.matmul(left, right, out=here)
+        return
+    product = np.matmul(left, right)
+    if shared:  # by the query heads of a group
+        product = product.sum(axis=-3, keepdims=True)
+    np.add(0 if block.first else here, product, out=here)
+
+
+def _again(scores: Scores, rows: Array) -> Iterator[Array]:
+    """Compute the weights of one block after another once more, from the scores and the statistics of their rows."""
+    scratch = scores.scratch(scores.dtype)
+    for block in scores.blocks():
+        p = block.within(scratch)
+        scores.fill(p, block)
+        p -= part(rows[0], block.s)
+        np.exp(p, out=p)
+        p /= part(rows[1], block.s)
+        yield p
 
 
 @scaled_dot_product_attention.decomposition
@@ -186,90 +228,21 @@ def _(
     q: Array, k: Array, v: Array, mask: Array = None, *,
     causal: bool = False, scale: float | None = None, dropout: float = 0.0, rng: Rng = None,
 ) -> Array:  # fmt: skip
-    group = _check(q, k, v, mask)
+    _check(q, k, v, mask)
+    group = q.shape[-3] // max(k.shape[-3], 1) if q.ndim > 2 else 1
     if group > 1:
         k, v = np.repeat(k, group, axis=-3), np.repeat(v, group, axis=-3)
-    scores = np.matmul(q * _scale(q, scale), np.swapaxes(k, -1, -2))
-    if causal:
-        scores = np.where(_causal(*scores.shape[-2:]), scores, -math.inf)
+    scores = np.matmul(q * scale_of(q, scale), np.swapaxes(k, -1, -2))
     if mask is not None:
         scores = np.where(to_array(mask), scores, -math.inf) if mask.dtype == bool else scores + mask
+    if causal:  # query i may attend to key j <= i + Tk - Tq
+        queries, keys = scores.shape[-2:]
+        scores = np.where(np.tri(queries, keys, keys - queries, dtype=bool), scores, -math.inf)
     return np.matmul(drop(softmax(scores, axis=-1), p=dropout, rng=rng), v)
 
 
-# --- pieces of the forward ---
-
-
-def _scale(q: Array, scale: float | None) -> float:
-    return 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
-
-
-def _causal(queries: int, keys: int) -> NDArray[np.bool_]:
-    """Where query i may attend to key j: j <= i + keys - queries."""
-    return np.tri(queries, keys, keys - queries, dtype=bool)
-
-
-def _masked(scores: Array, mask: Array, causal: bool) -> Array:
-    """Transposed scores with minus infinity where attending is forbidden; fresh ones are overwritten."""
-    if causal:
-        _forbid(scores, _causal(*scores.mT.shape[-2:]))
-    if mask is None:
-        return scores
-    if mask.dtype == bool:
-        _forbid(scores, mask)
-        return scores
-    return scores + np.atleast_2d(mask).mT
-
-
-def _forbid(scores: Array, allowed: NDArray[np.bool_]) -> None:
-    """Lower scores to minus infinity in place. Unlike a sum with it, fmin does so also to infinite scores and NaN."""
-    limits = np.where(np.atleast_2d(allowed).mT, math.inf, -math.inf)
-    np.fmin(scores, np.ascontiguousarray(limits, scores.dtype), out=scores)
-
-
-def _softmax_over_keys(scores: Array) -> Array:
-    """Softmax over the last axis but one, in place; zeros where every score is minus infinity."""
-    # The maximum is taken over what is allowed, as all else is minus infinity. It starts from the lowest finite number:
-    # without any key this makes exp(-inf - lowest) = 0 of every score, instead of exp(-inf + inf).
-    scores -= scores.max(axis=-2, keepdims=True, initial=np.finfo(scores.dtype).min)
-    np.exp(scores, out=scores)
-    # the largest term is exp(0) = 1, so a sum below 1 is the 0 of a query without any key, and stays 0 / 1
-    scores /= np.maximum(scores.sum(axis=-2, keepdims=True), 1)
-    return scores
-
-
-def _drop(weights: Array, keep: Array, p: float) -> Array:
-    """Drop what the mask does not keep."""
-    return weights if keep is None else weights * scale_kept(keep, p, weights.dtype)
-
-
-# --- grouped heads: (..., H, m, n) seen as (..., Hkv, group, m, n), beside one that its group shares ---
-
-
-def _group(q: Array, k: Array) -> int:
-    """How many query heads share one key head."""
-    return q.shape[-3] // k.shape[-3] if q.ndim > 2 and k.shape[-3] else 1
-
-
-def _grouped(x: Array, group: int) -> Array:
-    return x if group == 1 else x.reshape(*x.shape[:-3], x.shape[-3] // group, group, *x.shape[-2:])
-
-
-def _shared(x: Array, group: int) -> Array:
-    return x if group == 1 else x[..., None, :, :]
-
-
-def _to_shared(transposed: Array, x: Array, group: int) -> Array:
-    """Pull back to keys or values: a product, added up over the heads that share them; in memory, it lies as x does."""
-    shape = (*x.shape[:-3], *(side // group for side in x.shape[-3:-2]), transposed.shape[-2], x.shape[-1])
-    result = np.empty_like(x, np.result_type(transposed, x), shape=shape)
-    if group == 1:
-        return np.matmul(transposed, x, out=result)
-    return np.matmul(_grouped(transposed, group), _grouped(x, group)).sum(axis=-3, out=result)
-
-
-def _check(q: Array, k: Array, v: Array, mask: Array) -> int:
-    """Refuse shapes that do not fit; return the size of a group of heads."""
+def _check(q: Array, k: Array, v: Array, mask: Array) -> None:
+    """Refuse shapes that do not fit."""
     shapes = f"got q {q.shape}, k {k.shape}, v {v.shape}"
     if not 2 <= q.ndim == k.ndim == v.ndim:
         raise ValueError(f"q, k and v must have the same number of axes, at least two; {shapes}")
@@ -277,12 +250,10 @@ def _check(q: Array, k: Array, v: Array, mask: Array) -> int:
         raise ValueError(
             f"attention takes q of shape (..., H, Tq, d), k of (..., Hkv, Tk, d) and v of (..., Hkv, Tk, dv); {shapes}"
         )
-    group = _group(q, k)
-    if q.ndim > 2 and group * k.shape[-3] != q.shape[-3]:
+    if q.ndim > 2 and (q.shape[-3] % k.shape[-3] if k.shape[-3] else q.shape[-3]):
         raise ValueError(f"the {k.shape[-3]} key heads must divide the {q.shape[-3]} query heads; {shapes}")
     if mask is not None:
         _check_mask(mask, (*q.shape[:-1], k.shape[-2]))
-    return group
 
 
 def _check_mask(mask: Array, full: tuple[int, ...]) -> None:
