@@ -66,13 +66,10 @@ class Attention(nn.Module):
             Number of earlier positions.
         """
         c, (rows, length, width) = self.config, x.shape
-        ends = [c.n_head * c.head_dim, (c.n_head + c.n_kv_head) * c.head_dim]
         # [B, T, heads * D] -> [B, T, heads, D] -> [B, heads, T, D]. Reshaping to the last shape at once would fit too,
         # but mix positions with heads.
-        q, k, v = (
-            part.reshape(rows, length, -1, c.head_dim).swapaxes(1, 2)
-            for part in F.split(self.qkv(x), indices_or_sections=ends, axis=-1)
-        )  # fmt: skip
+        heads = self.qkv(x).reshape(rows, length, -1, c.head_dim).swapaxes(1, 2)
+        q, k, v = F.split(heads, indices_or_sections=[c.n_head, c.n_head + c.n_kv_head], axis=1)
         if c.pos == "rope":
             q, k = F.rope(q, theta=c.rope_theta, offset=offset), F.rope(k, theta=c.rope_theta, offset=offset)
         if memory is not None:

@@ -25,10 +25,11 @@ __all__ = ["Block", "Scores", "part", "scale_of", "softmax_over_keys"]
 
 Index: TypeAlias = tuple[slice, ...]
 
-QUERIES = 64
-"""Queries of a block. Fewer compute less of the forbidden half, but make thin matrices, whose products are slower."""
+FEWEST, MOST = 32, 128
+"""Queries of a block: half of all, within these bounds. Few compute less of the forbidden half, but make thin matrices,
+whose products are slower."""
 
-BYTES = 2 * BLOCK
+BYTES = 4 * BLOCK
 """What the scores of a block take, unless those of a single key head take more."""
 
 _ALL = slice(None)
@@ -87,7 +88,8 @@ class Scores:
             self.mask = _limits(turned, self.dtype) if self._boolean else turned
         self._causal = causal
         *lead, group, keys, queries = self.shape
-        matrix = group * keys * min(queries, QUERIES)  # scores of the queries of a block and one key head
+        self._step = min(max(-(-queries // 2), FEWEST), MOST)
+        matrix = group * keys * min(queries, self._step)  # scores of the queries of a block and one key head
         self._count = max(BYTES // max(self.dtype.itemsize * matrix, 1), 1)
         self._room = min(self._count, math.prod(lead)) * matrix
 
@@ -103,8 +105,8 @@ class Scores:
         *leading, group, keys, queries = self.shape
         for heads in _cut(tuple(leading), self._count):
             lead = self.k[heads].shape[:-3]
-            for start in reversed(range(0, max(queries, 1), QUERIES)):
-                stop = min(start + QUERIES, queries)
+            for start in reversed(range(0, max(queries, 1), self._step)):
+                stop = min(start + self._step, queries)
                 end = max(stop + keys - queries, 0) if self._causal else keys
                 own, seen = slice(start, stop), slice(0, end)
                 yield Block(
@@ -131,7 +133,7 @@ class Scores:
             # more queries than keys: then the block begins some places behind the diagonal.
             first = block.q[-1].start + self.shape[-2] - self.shape[-1]
             corner = scores[..., max(first, 0) :, :]
-            behind = QUERIES + max(min(first, 0), -QUERIES)
+            behind = MOST + max(min(first, 0), -MOST)
             _forbid(corner, _diagonal(self.dtype)[: corner.shape[-2], behind : behind + corner.shape[-1]])
 
 
@@ -175,8 +177,8 @@ def _limits(allowed: NDArray[np.bool_], dtype: DTypeLike) -> NDArray[Any]:
 
 @functools.lru_cache
 def _diagonal(dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return limits of scores. Row r, column c: that of a key r - c + QUERIES places behind the query's own."""
-    limits = _limits(np.tri(2 * QUERIES, QUERIES, -QUERIES, bool).T, dtype)
+    """Return limits of scores. Row r, column c: that of a key r - c + MOST places behind the query's own."""
+    limits = _limits(np.tri(2 * MOST, MOST, -MOST, bool).T, dtype)
     limits.flags.writeable = False  # it serves all calls
     return limits
 

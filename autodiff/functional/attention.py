@@ -61,6 +61,9 @@ def _samples(rng: np.random.Generator) -> list[tuple[Any, ...]]:
         (*qkv(2, 4, queries=3, keys=2, width=2, heads=2), rng.normal(size=(4, 3, 2))),
         (*qkv(3, queries=2, keys=2, width=4, heads=1), {"causal": True}),
         (*qkv(2, 2, queries=3, keys=3, width=2), {"dropout": 0.4, "rng": 7, "causal": True}),
+        (*qkv(2, queries=5, keys=6, width=1), {"causal": True}),  # from here weights take more than what is kept anyway
+        (*qkv(queries=6, keys=5, width=1), np.tri(6, 5, -1, bool), {"dropout": 0.3, "rng": 5}),
+        (*qkv(4, queries=3, keys=9, width=1, heads=2), rng.normal(size=(2 * 2, 1, 9)), {"scale": 2.0}),
         qkv(1, 1, queries=1, keys=1, width=1),
         qkv(queries=2, keys=3, width=1),
         qkv(queries=2, keys=3, width=0, values=2),
@@ -169,9 +172,9 @@ def _(
 ) -> tuple[Array, ...]:  # fmt: skip
     scores = Scores(q, k, mask, causal, scale)
     values, result, cotangents = map(scores.by_group, (v, out, g))
-    dq = np.empty(scores.q.shape, out.dtype) if needs[0] else None
-    dk = np.empty(scores.k.shape, out.dtype) if needs[1] else None
-    dv = np.empty(values.shape, out.dtype) if needs[2] else None
+    # they lie in memory as q, k and v do, so that heads which are views of features hand them back as views
+    gradients = [np.empty_like(x, out.dtype) if need else None for x, need in zip((q, k, v), needs, strict=False)]
+    dq, dk, dv = (None if x is None else scores.by_group(x) for x in gradients)
     dm = None if scores.mask is None or not needs[3] else np.zeros(scores.mask.shape, out.dtype)
     known = _again(scores, rows) if weights is None else iter(weights)
     scratch = scores.scratch(out.dtype)
@@ -195,8 +198,7 @@ def _(
     for product in (dq, dk):
         if product is not None:
             product *= scores.scale
-    pairs = zip((dq, dk, dv, None if dm is None else dm.mT), (q, k, v, mask), strict=True)
-    return tuple([None if d is None else d.reshape(x.shape) for d, x in pairs])
+    return *gradients, None if dm is None else dm.mT.reshape(mask.shape)
 
 
 def _collect(total: Array, block: Block, left: Array, right: Array) -> None:
