@@ -128,9 +128,9 @@ class Scores:
                 _forbid(scores, mask)
             else:
                 scores += mask
-        if self._causal:
-            # All of the block's queries see what lies before the first one's own key. That key is missing if there are
-            # more queries than keys: then the block begins some places behind the diagonal.
+        if self._causal and scores.shape[-1] > 1:
+            # The block ends at the last query's own key, and all see what lies before the first one's. That key is
+            # missing if there are more queries than keys: then the block begins some places behind the diagonal.
             first = block.q[-1].start + self.shape[-2] - self.shape[-1]
             corner = scores[..., max(first, 0) :, :]
             behind = MOST + max(min(first, 0), -MOST)
@@ -149,9 +149,12 @@ def softmax_over_keys(scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]
     # without any key this makes exp(-inf - lowest) = 0 of every score, instead of exp(-inf + inf).
     lowest = np.finfo(scores.dtype).min
     *lead, keys, queries = scores.shape
-    stride = math.gcd(keys, 8)  # first over every eighth key: NumPy's maximum is the faster, the longer its vectors
-    largest = scores.reshape(*lead, keys // stride, stride * queries).max(axis=-2, initial=lowest)
-    largest = largest.reshape(*lead, stride, queries).max(axis=-2, keepdims=True)
+    largest = scores
+    if queries > 1:  # first over every eighth key: NumPy's maximum is the faster, the longer the rows it goes down
+        stride = math.gcd(keys, 8)
+        largest = scores.reshape(*lead, keys // stride, stride * queries).max(axis=-2, initial=lowest)
+        largest = largest.reshape(*lead, stride, queries)
+    largest = largest.max(axis=-2, keepdims=True, initial=lowest)
     scores -= largest
     np.exp(scores, out=scores)
     # The largest term is exp(0) = 1, so a sum below 1 is the 0 of a query without any key, and stays 0 / 1. The product

@@ -17,8 +17,17 @@ The rules, for a scalar L with dO = dL/dO:
 
 Where P is exactly zero so is dS: a masked key receives nothing, and gives nothing.
 
-Inside, scores lie transposed, keys before queries: NumPy's maximum and sum over the last axis but one are vectorised
-across queries, which over a short last axis they are not (a factor of four).
+The sum over keys is one over columns: sum_j dP_ij P_ij = sum_jc dO_ic V_jc P_ij = sum_c dO_ic O_ic = rowsum(dO * O), a
+number for each query that takes neither P nor dP. With dropout, whose factors Z are 0 or 1 / (1 - p), the output is
+O = (Z * P) V; then dP = Z * (dO V^T) and dV = (Z * P)^T dO, and sum_j dP_ij P_ij = sum_jc dO_ic V_jc Z_ij P_ij is again
+rowsum(dO * O).
+
+P and dP are therefore needed for a few queries at a time only. Both passes walk in blocks that fit in the cache, and a
+causal mask leaves out the keys behind a block (see `_scores`). Short rows keep their weights for the backward pass.
+Where these would take more memory than q, k, v and O together, which is kept anyway, that is from about Tk = 4 d, only
+two numbers for each query are kept, the largest score m and the sum of exponentials; from these the backward pass
+computes P = exp(S - m) / sum once more. So memory grows as T, not as T^2. This is FlashAttention (Dao et al., 2022),
+but for one thing: m and the sum are not joined to m + log(sum), which loses the sum beside a large m.
 """
 
 from __future__ import annotations
@@ -61,7 +70,10 @@ def _samples(rng: np.random.Generator) -> list[tuple[Any, ...]]:
         (*qkv(2, 4, queries=3, keys=2, width=2, heads=2), rng.normal(size=(4, 3, 2))),
         (*qkv(3, queries=2, keys=2, width=4, heads=1), {"causal": True}),
         (*qkv(2, 2, queries=3, keys=3, width=2), {"dropout": 0.4, "rng": 7, "causal": True}),
-        (*qkv(2, queries=5, keys=6, width=1), {"causal": True}),  # from here weights take more than what is kept anyway
+        # weights that take more than what is kept anyway; more queries than a block has
+        (*qkv(2, queries=5, keys=6, width=1), {"causal": True}),
+        (*qkv(queries=33, keys=3, width=1), {"causal": True}),
+        qkv(2, queries=33, keys=2, width=1, heads=1),
         (*qkv(queries=6, keys=5, width=1), np.tri(6, 5, -1, bool), {"dropout": 0.3, "rng": 5}),
         (*qkv(4, queries=3, keys=9, width=1, heads=2), rng.normal(size=(2 * 2, 1, 9)), {"scale": 2.0}),
         qkv(1, 1, queries=1, keys=1, width=1),
@@ -134,6 +146,8 @@ def scaled_dot_product_attention(
     whatever finite numbers stand at the keys forbidden to it. A query that may attend to no key gives zeros and gets
     zeros as its gradient.
 
+    Neither pass takes memory for all weights at once, unless there are few of them; with dropout, one byte for each.
+
     Examples
     --------
     >>> import numpy as np
@@ -148,6 +162,7 @@ def scaled_dot_product_attention(
     keep = None if keep is None else np.ascontiguousarray(scores.by_group(keep).mT)
     out = np.empty_like(q, np.result_type(scores.dtype, v), shape=(*q.shape[:-1], v.shape[-1]))
     values, result = scores.by_group(v), scores.by_group(out)
+    # where weights take no more than what is kept anyway, they are kept, too
     few = math.prod(scores.shape) <= q.size + k.size + v.size + out.size
     weights: list[Array] | None = [] if few else None
     rows = None if few else np.empty((2, *scores.shape[:-2], 1, scores.shape[-1]), scores.dtype)
@@ -183,6 +198,8 @@ def _(
         z = None if keep is None else scale_kept(keep[block.s], dropout, p.dtype)
         if dv is not None:  # dV = (Z * P)^T dO
             _collect(dv, block, p if z is None else p * z, do)
+        if not (needs[0] or needs[1] or needs[3]):
+            continue
         ds = np.matmul(values[block.k], do.mT, out=block.within(scratch))
         if z is not None:  # dP = Z * dO V^T
             ds *= z

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -229,12 +230,73 @@ def test_a_second_derivative_through_the_decomposition():
     np.testing.assert_allclose(second.data, numeric, atol=1e-8)
 
 
+# --- in blocks ---
+
+
+@pytest.mark.parametrize(
+    ("many", "queries", "keys", "kv_heads"),
+    [
+        ((30, 2), 70, 70, 2), ((2, 3), 300, 300, 1), ((3,), 33, 290, 3), ((2, 4), 290, 33, 2), ((2, 1), 300, 8, 1),
+        ((2, 40), 257, 129, 40), ((2, 2), 1, 99, 1),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["causal", "none", "boolean", "bias", "bias of keys", "dropped"])
+def test_many_blocks_mean_what_the_decomposition_means(many, queries, keys, kv_heads, kind):
+    rng = np.random.default_rng(queries + keys)
+    few = (*many[:-1], kv_heads)
+    arrays = [rng.normal(size=s) for s in ((*many, queries, 3), (*few, keys, 3), (*few, keys, 2))]
+    settings = {"causal": kind != "none"}
+    if kind == "boolean":
+        arrays.append(rng.random((*many[:-1], 1, queries, keys)) < 0.7)
+    elif kind.startswith("bias"):
+        arrays.append(rng.normal(size=(many[-1], queries, keys) if kind == "bias" else (*many[:-1], 1, 1, keys)))
+    elif kind == "dropped":
+        settings |= {"dropout": 0.3, "rng": 1}
+    g = rng.normal(size=(*many, queries, 2))
+    fused, gradients = recorded(arrays, settings, g)
+    with ad.decompose():
+        parts, expected = recorded(arrays, settings, g)
+    np.testing.assert_allclose(fused.data, parts.data, rtol=1e-12, atol=1e-12)
+    for a, b in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12 * max(1, np.abs(b).max()))
+
+
+def peak_of_a_step(length):
+    tensors = leaves((2, length, 8), (2, length, 8), (2, length, 8), dtype=np.float32)
+    g = np.ones((2, length, 8), np.float32)
+    tracemalloc.start()
+    try:
+        attention(*tensors, causal=True).backward(g)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_grows_as_the_length_not_as_its_square():
+    peak_of_a_step(16)  # what is made once, is made before
+    short, long = peak_of_a_step(1024), peak_of_a_step(4096)
+    assert long < 4.5 * short
+    assert long < 2 * 4096**2 * 4 / 8  # all weights at once take eight times as much
+
+
+def test_weights_computed_again_are_those_of_the_forward_however_large_the_scores():
+    # Equal scores of 1e12 give weights 1/n. From the scores and the logarithm of their sum they would come out as 1:
+    # beside 1e12 its log(n) is lost.
+    n = 150
+    q, k, v = leaf(np.full((n, 1), 1e6)), leaf(np.full((n, 1), 1e6)), leaf(np.arange(float(n))[:, None])
+    out = attention(q, k, v)
+    assert out.node.extra["weights"] is None
+    np.testing.assert_allclose(out.data, (n - 1) / 2)
+    out.backward(np.ones((n, 1)))
+    np.testing.assert_allclose(v.grad, 1)
+
+
 # --- masks ---
 
 
 @given(
     dtype=st.sampled_from([np.float32, np.float64]),
-    length=st.integers(2, 9),
+    length=st.one_of(st.integers(2, 9), st.sampled_from([65, 150, 300])),
     size=st.sampled_from([1.0, 1e4, 1e15]),
     seed=st.integers(0, 99),
 )
@@ -372,7 +434,7 @@ def test_float32_stays_float32_and_mixtures_promote_as_in_numpy():
     tensors = leaves((2, 4, 3), (2, 4, 3), (2, 4, 3), (4, 4), dtype=np.float32)
     out = attention(*tensors, causal=True, dropout=0.3, rng=0, scale=0.2)
     assert out.dtype == np.float32
-    assert out.node.extra["weights"].dtype == np.float32
+    assert {weights.dtype for weights in out.node.extra["weights"]} == {np.dtype(np.float32)}
     assert out.node.extra["keep"].dtype == bool
     out.backward(np.ones(out.shape))
     assert {t.grad.dtype for t in tensors} == {np.dtype(np.float32)}
@@ -384,14 +446,26 @@ def test_float32_stays_float32_and_mixtures_promote_as_in_numpy():
 
 
 def test_only_what_a_rule_needs_is_saved():
-    q, k, v = (t.data for t in leaves((3, 2), (3, 2), (3, 2)))
-    node = attention(Tensor(q), Tensor(k), leaf(v)).node
-    assert node.inputs is None
-    assert sorted(node.extra) == ["group", "keep", "weights"]
-    y = attention(leaf(q), leaf(k), leaf(v))
+    y = attention(*leaves((3, 2), (3, 2), (3, 2)))
     node = y.node
     assert node.out is y._values  # which the next layer holds anyway
-    assert node.extra["weights"].shape == (3, 3)
+    assert sorted(node.extra) == ["keep", "rows", "weights"]
+    assert [weights.shape for weights in node.extra["weights"]] == [(1, 1, 3, 3)]
+    assert node.extra["rows"] is None
+    long = attention(*leaves((99, 2), (99, 2), (99, 2))).node.extra
+    assert long["weights"] is None
+    assert long["rows"].size == 2 * 99
+
+
+def test_gradients_of_heads_split_off_by_a_view_are_merged_without_a_copy():
+    packed = np.random.default_rng(0).normal(size=(2, 40, 3 * 8))
+    tensors = [ad.as_tensor(packed[..., i : i + 8].reshape(2, 40, 4, 2).swapaxes(1, 2)) for i in (0, 8, 16)]
+    for t in tensors:
+        t.requires_grad = True
+    node = attention(*tensors, causal=True).node
+    ((rule, needs),) = node.plan.rules
+    for gradient in rule.run(node, np.ones((2, 4, 40, 2)), needs)[:3]:
+        assert np.shares_memory(merge(gradient), gradient)
 
 
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (3,), (0, 2), (1, 3)])
