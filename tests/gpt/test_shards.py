@@ -16,6 +16,7 @@ from hypothesis import given, settings
 import autodiff as ad
 import autodiff.functional as F
 from autodiff import Tensor, nn
+from autodiff.node import OPS
 from gpt import GPT, GPTConfig, Settings, machine, shards
 from gpt.config import preset
 from gpt.data import TaskData, TextData
@@ -214,6 +215,27 @@ def test_same_number_of_shards_same_bits_whatever_the_scheduling(monkeypatch, co
         with Pool(threads) as pool:
             for _ in range(3):
                 assert bits(gradient(model, batch, pool)) == alone
+
+
+@pytest.fixture
+def restless():
+    """Let Python's threads take turns at every opportunity."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("restless")
+@pytest.mark.parametrize("fields", [{"pos": "rope", "mlp": "swiglu", "norm": "rmsnorm"}, {"dropout": 0.3}])
+def test_what_is_made_at_the_first_call_may_be_made_by_several_at_once(fields):
+    for _ in range(5):
+        for op in OPS.values():
+            op.plans.clear()
+        model, batch = make_model(**fields), make_batch(8, shards=4)
+        with Pool(4) as pool:
+            found = bits(gradient(model, batch, pool))
+        assert found == bits(gradient(model, batch))
 
 
 def test_gradient_is_added_to_what_is_there():
