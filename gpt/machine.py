@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 __all__ = ["blas", "keep_freed_memory", "one_blas_thread", "usable_cores"]
 
-LARGEST = (1 << 25) - (1 << 13)  # bytes: just below the size at which glibc stops to learn
+TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = -1, -2, -3  # of mallopt, in malloc.h
 
 
 def usable_cores() -> int:
@@ -54,11 +55,19 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 
 
 def keep_freed_memory() -> None:
-    """Let the C library keep the memory that a step frees for the next step.
+    """Let the C library keep the memory that a step frees for the next step, from here on.
 
-    glibc gives the top of its heap back to the system when more lies free there than a threshold, and the next step
-    then pays for each of its pages anew: 8,700 page faults in a step of the preset ``nano``, a seventh of its time. The
-    threshold follows the largest block that the program has freed. So one large block is taken here and freed, without
-    being touched. Other C libraries do not mind.
+    glibc takes large blocks from the system one by one, and gives the top of its heaps back, when more than a threshold
+    lies free there. The next step then pays for each of these pages anew: 17,000 page faults in a step of the preset
+    ``mid``, a seventh of its time. So large blocks are to lie in the heaps too, and these are to stay: the main one by
+    the threshold, those of other threads, which are given back whole, by the room to be left free. Room is not memory
+    until it is used. Other C libraries have other habits, and are left alone.
     """
-    np.empty(LARGEST, np.uint8)
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # there is none, or, on Windows, no way to ask
+        return
+    if not mallopt(MMAP_THRESHOLD, 1 << 30):
+        mallopt(MMAP_THRESHOLD, 1 << 25)  # the most that glibc before 2.35 allows
+    mallopt(TRIM_THRESHOLD, (1 << 31) - 1)
+    mallopt(TOP_PAD, 1 << 26)  # the largest heap of a thread

@@ -2,11 +2,13 @@
 
 import itertools
 import os
+import subprocess
 import sys
 import threading
 import time
 import traceback
 import types
+from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
@@ -24,6 +26,7 @@ from gpt.machine import blas, usable_cores
 from gpt.shards import CutBatch, Pool, choose_threads, step_flops
 from gpt.trainer import NonFiniteError, Trainer, evaluate
 
+ROOT = Path(__file__).resolve().parents[2]
 SMALL = {"vocab_size": 11, "block_size": 6, "n_layer": 2, "n_head": 2, "n_embd": 8, "dtype": "float64"}
 
 
@@ -484,6 +487,54 @@ def test_usable_cores(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert usable_cores() == 1
+
+
+FAULTS = """
+import resource
+import numpy as np
+from gpt.shards import Pool
+
+def faults(thread):
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+    arrays = [np.ones(10_000_000, np.float32) for _ in range(3)] + [np.ones(500_000) for _ in range(30)]
+    del arrays
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
+
+with Pool(2) as pool:
+    pool.map(faults, 2)
+    print(*pool.map(faults, 2), 240_000_000 // resource.getpagesize())
+"""
+
+
+@pytest.mark.skipif("CS_GNU_LIBC_VERSION" not in getattr(os, "confstr_names", ()), reason="only glibc needs to be told")
+def test_freed_memory_is_kept_in_every_thread():
+    process = subprocess.run(
+        [sys.executable, "-c", FAULTS], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        timeout=100, check=True,
+    )  # fmt: skip
+    *found, pages = map(int, process.stdout.split())
+    assert len(found) == 2
+    assert max(found) < 0.02 * pages
+
+
+@pytest.mark.parametrize("missing", [AttributeError, OSError, TypeError])
+def test_other_c_libraries_are_left_alone(monkeypatch, missing):
+    def refuse(name):
+        raise missing
+
+    monkeypatch.setattr(machine.ctypes, "CDLL", refuse)
+    machine.keep_freed_memory()
+
+
+def test_older_glibc_gets_the_threshold_that_it_allows(monkeypatch):
+    def mallopt(what, value):
+        asked.append((what, value))
+        return int(what != machine.MMAP_THRESHOLD or value <= 1 << 25)
+
+    asked = []
+    monkeypatch.setattr(machine.ctypes, "CDLL", lambda name: types.SimpleNamespace(mallopt=mallopt))
+    machine.keep_freed_memory()
+    assert (machine.MMAP_THRESHOLD, 1 << 25) in asked
 
 
 def test_blas_and_whether_it_can_be_limited(monkeypatch):
