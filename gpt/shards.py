@@ -33,8 +33,8 @@ R = TypeVar("R")
 
 IGNORED = -1  # targets that are not to be predicted
 
-LEAST_WORK = 100e6
-"""Floating-point operations of a step that are worth a thread: with less, threads wait longer than they compute."""
+TURN = 100e6
+"""Floating-point operations that a core does in the time that Python takes for a layer, forward and backward."""
 
 
 class Pool:
@@ -237,16 +237,21 @@ def step_flops(config: GPTConfig, rows: int, length: int) -> int:
 def choose_threads(model: GPT, x: NDArray[Any], y: NDArray[Any]) -> Threads:
     """Choose into how many shards to cut batches like this one: by its work and the machine's cores.
 
+    N threads divide the time c of the products among them. But Python's own part of a shard, p, takes as long for few
+    rows as for many, and only one thread at a time can run Python. So a step takes about ``c / N + N p``, where the
+    largest shard counts for c / N, and the N is chosen for which this is least.
+
     Where BLAS cannot be limited to one thread, its threads and ours may be in each other's way. Then a few gradients
     are computed both with one thread and with as many as would be chosen otherwise, and the faster is taken.
     """
-    rows, cores = len(x), usable_cores()
-    flops = step_flops(model.config, *x.shape)
-    most = min(rows, cores, int(flops // LEAST_WORK))
-    if most < 2:
+    (rows, length), cores = x.shape, usable_cores()
+    flops = step_flops(model.config, rows, length)
+    products, python = flops / TURN, model.config.n_layer + 1  # embedding and loss are as long as a layer
+    candidates = range(1, min(rows, cores) + 1)
+    count = min(candidates, key=lambda n: products * math.ceil(rows / n) / rows + python * n)
+    if count == 1:
         why = "there is one core" if cores < 2 else "a step is one window" if rows < 2 else "a step is too little work"
         return Threads(1, f"{why} for more: {flops / 1e6:,.0f} MFLOP")
-    count = math.ceil(rows / math.ceil(rows / most))  # fewer, if the largest shard is no larger then
     name, limited = blas()
     if limited:
         return Threads(count, f"of {cores} cores, each with one thread of the BLAS ({name})")

@@ -25,7 +25,7 @@ def pretend(monkeypatch):
 
     def change(cores, name="fine-blas", limited=True):
         monkeypatch.setattr("gpt.shards.usable_cores", lambda: cores)
-        monkeypatch.setattr("gpt.shards.LEAST_WORK", 1.0)
+        monkeypatch.setattr("gpt.shards.TURN", 1.0)
         monkeypatch.setattr("gpt.shards.blas", lambda: (name, limited))
 
     return change
