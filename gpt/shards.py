@@ -60,6 +60,8 @@ class Pool:
         self._held = ExitStack()
 
     def __enter__(self) -> Self:
+        if self._executor is not None:
+            raise RuntimeError("these threads are at work already: a pool can be entered again once it is left")
         with ExitStack() as stack:
             stack.enter_context(one_blas_thread())
             keep_freed_memory()
