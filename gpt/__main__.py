@@ -27,7 +27,7 @@ from gpt.config import BATCH_SIZES, PRESETS, GPTConfig
 from gpt.console import catch_signals, note, show_progress
 from gpt.data import Data, DataError, TaskData, TextData, open_data
 from gpt.defaults import MODEL, PRESET_SETTINGS, TASK_MODEL, TASK_SETTINGS
-from gpt.machine import one_blas_thread
+from gpt.machine import blas, one_blas_thread
 from gpt.model import GPT
 from gpt.options import Parser, add_common, add_config, add_data, add_run, add_sampling, add_settings, parse
 from gpt.report import write_report
@@ -223,10 +223,13 @@ def _config(given: argparse.Namespace, fields: Mapping[str, Any], data: Data) ->
 
 def _threads(settings: Settings, asked: int | None, model: GPT, data: Data) -> tuple[Settings, str]:
     """Settle the number of threads, and say why it is that."""
-    if settings.threads is not None:
-        return settings, f"{settings.threads}, as {'asked for' if asked else 'before'}"
-    count, why = choose_threads(model, *data.batch(0, settings.batch_size))
-    return dataclasses.replace(settings, threads=count), f"{count}, {why}"
+    if settings.threads is None:
+        number, why = choose_threads(model, *data.batch(0, settings.batch_size))
+    else:
+        number, why = settings.threads, "as asked for" if asked else "as before"
+    name, limited = blas()
+    limit = "on one thread each" if limited else "cannot be limited to one thread each"
+    return dataclasses.replace(settings, threads=number), f"{number}, {why}; BLAS ({name}) {limit}"
 
 
 def _introduce(

@@ -254,15 +254,11 @@ def choose_threads(model: GPT, x: NDArray[Any], y: NDArray[Any]) -> Threads:
     if count == 1:
         why = "there is one core" if cores < 2 else "a step is one window" if rows < 2 else "a step is too little work"
         return Threads(1, f"{why} for more: {flops / 1e6:,.0f} MFLOP")
-    name, limited = blas()
-    if limited:
-        return Threads(count, f"of {cores} cores, each with one thread of the BLAS ({name})")
+    if blas()[1]:
+        return Threads(count, f"of {cores} cores")
     one, several = (_seconds(model, CutBatch(x, y, rows, shards)) for shards in (1, count))
-    return Threads(
-        count if several < one else 1,
-        f"by timing {1e3 * one:.0f} ms on 1 thread against {1e3 * several:.0f} on {count}, as the BLAS ({name}) cannot "
-        f"be limited to one thread each",
-    )
+    why = f"by timing: {1e3 * one:.0f} ms on 1 against {1e3 * several:.0f} ms on {count}"
+    return Threads(count if several < one else 1, why)
 
 
 def _seconds(model: GPT, batch: CutBatch, rounds: int = 3) -> float:

@@ -26,7 +26,8 @@ def pretend(monkeypatch):
     def change(cores, name="fine-blas", limited=True):
         monkeypatch.setattr("gpt.shards.usable_cores", lambda: cores)
         monkeypatch.setattr("gpt.shards.TURN", 1.0)
-        monkeypatch.setattr("gpt.shards.blas", lambda: (name, limited))
+        for module in ("shards", "__main__"):
+            monkeypatch.setattr(f"gpt.{module}.blas", lambda: (name, limited))
 
     return change
 
@@ -45,30 +46,32 @@ def begin(capsys, *words):
 
 def test_number_of_threads_and_its_reason_are_printed(capsys, pretend):
     pretend(2)
-    assert begin(capsys) == "2, of 2 cores, each with one thread of the BLAS (fine-blas)"
+    assert begin(capsys) == "2, of 2 cores; BLAS (fine-blas) on one thread each"
 
 
 def test_little_work_is_for_one_thread(capsys):
-    assert re.fullmatch(r"1, .* for more: 0 MFLOP", begin(capsys))
+    assert re.fullmatch(r"1, .* for more: 0 MFLOP; BLAS \(\S+\) .*", begin(capsys))
 
 
 def test_blas_that_cannot_be_limited_is_named(capsys, pretend):
     pretend(2, "accelerate", limited=False)
-    assert re.fullmatch(r"[12], by timing .* as the BLAS \(accelerate\) cannot be limited.*", begin(capsys))
+    cannot = r"BLAS \(accelerate\) cannot be limited to one thread each"
+    assert re.fullmatch(rf"[12], by timing: \d+ ms on 1 against \d+ ms on 2; {cannot}", begin(capsys))
+    assert re.fullmatch(rf"3, as asked for; {cannot}", begin(capsys, "--threads=3", "--out=other"))
 
 
 def test_resumed_run_keeps_its_number_unless_asked(capsys, pretend):
     pretend(2)
     begin(capsys, "--stop-at=1")
     pretend(4)
-    assert threads(capsys, "--resume", "--out=run", "--stop-at=2") == "2, as before"
-    assert threads(capsys, "--resume", "--out=run", "--threads=3") == "3, as asked for"
+    assert threads(capsys, "--resume", "--out=run", "--stop-at=2").startswith("2, as before;")
+    assert threads(capsys, "--resume", "--out=run", "--threads=3").startswith("3, as asked for;")
     assert json.loads(Path("run/config.json").read_text(encoding="utf-8"))["settings"]["threads"] == 3
 
 
 def test_number_in_a_file_of_flags(capsys):
     Path("a.toml").write_text("threads = 2\n", encoding="utf-8")
-    assert begin(capsys, "--config=a.toml") == "2, as asked for"
+    assert begin(capsys, "--config=a.toml").startswith("2, as asked for;")
 
 
 def test_evaluation_does_not_depend_on_it(capsys):
