@@ -92,7 +92,8 @@ def sweep(
             else:  # a function to be recomputed: its nodes are made again, and swept in its place
                 nodes += _replay(node, g, table, owned, wanted, lift is not None)
         view = node if lift is None else lift(node)
-        for rule, needs in plan.rules if wanted is None else _narrow(node, wanted):
+        rules = plan.rules if wanted is None else _narrow(node, wanted)
+        for rule, needs in rules:
             try:
                 answer = rule.run(view, g, needs)
             except Exception as error:
@@ -117,7 +118,7 @@ def sweep(
                     _add(table, owned, parent, contribution)
                 if watch is not None:
                     watch(node, node.op.argument_name(i), contribution, table[parent])
-        if not retain_graph:
+        if not retain_graph and (rules or not plan.rules):  # of a target's own rules none may have run
             node.inputs, node.out, node.extra = RELEASED, None, None
 
     results.update(table)  # what is left are leaves
@@ -209,8 +210,10 @@ def _replay(
     return nodes
 
 
-def _narrow(node: Node, wanted: set[Vertex]) -> list[tuple[Rule, tuple[bool, ...]]]:
+def _narrow(node: Node, wanted: set[Vertex]) -> Sequence[tuple[Rule, tuple[bool, ...]]]:
     """Leave only the rules, and in `needs` only the arguments, on the way to a target."""
+    if all([parent is None or parent in wanted or not parent.requires_grad for parent in node.parents]):
+        return node.plan.rules
     narrowed = []
     for rule, needs in node.plan.rules:
         arguments = range(len(needs)) if node.op.signature.variadic else rule.arguments

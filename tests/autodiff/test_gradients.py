@@ -37,6 +37,16 @@ def test_gradients_may_release_the_graph():
         ad.gradients(z, w)
 
 
+def test_a_result_that_is_the_target_keeps_what_leads_on_from_it():
+    x = leaf([3.0, 4.0])
+    y = x * x
+    z = (y * y).sum()
+    g = ad.gradients(z, y, retain_graph=False)
+    np.testing.assert_array_equal(g.data, [18.0, 32.0])
+    y.backward(g.data)
+    np.testing.assert_array_equal(x.grad, [108.0, 256.0])
+
+
 def test_a_recorded_backward_pass_keeps_the_graph():
     x = leaf(3.0)
     y = x * x * x
