@@ -1,4 +1,4 @@
-"""What `autodiff.recompute` saves: ``python -m benchmarks.memory --config nano --dropout 0.1``.
+"""What `autodiff.recompute` saves: ``python -m benchmarks.recompute --config nano --dropout 0.1``.
 
 The same training step (forward, backward, clip, AdamW), plain and with every block recomputed: the peak of the arrays
 that the step makes, as NumPy reports them to tracemalloc, and the time of a step without tracemalloc. The gradients of
@@ -69,7 +69,7 @@ def measure(config: GPTConfig, batch: int, recomputed: bool) -> tuple[list[bytes
 
 def main() -> int:
     """Measure both; print; fail if the gradients differ."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.recompute", description=__doc__)
     parser.add_argument("--config", default="nano", choices=sorted(BATCH_SIZES))
     parser.add_argument("--dropout", type=float, default=0.1)
     args = parser.parse_args()
