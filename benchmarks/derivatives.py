@@ -1,4 +1,4 @@
-"""Do the transforms agree with JAX's? ``python -m benchmarks.derivatives``, where JAX is installed.
+"""Do the transforms agree with JAX's? ``python -m benchmarks derivatives``, where JAX is installed.
 
 Functions in which the argument feeds every input of a fused op, differentiated three times, and the transforms of
 NumPy-style functions, in float64. Prints the largest difference, relative to the largest element; fails above 1e-9.
@@ -6,8 +6,9 @@ NumPy-style functions, in float64. Prints the largest difference, relative to th
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,9 +89,14 @@ def derivatives(library: Any, f: Callable[[Any], Any], jacobian: Any, given: lis
     }
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Compare; print a row for each function."""
-    import jax
+    parser = argparse.ArgumentParser(prog="python -m benchmarks derivatives", description=__doc__)
+    parser.parse_args(argv)
+    try:
+        import jax
+    except ImportError:
+        parser.error('JAX is not installed: pip install "autodiff-gpt[bench]"')
 
     jax.config.update("jax_enable_x64", True)
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Is the checker ever wrong about a right rule? ``python -m benchmarks.false_alarms --runs 10000``.
+"""Is the checker ever wrong about a right rule? ``python -m benchmarks false_alarms --runs 10000``.
 
 Every op that comes with the library is checked on its samples, again and again: each round draws the samples and the
 cotangents anew. An alarm (VJPError) is false, since the same rules pass the tests; InconclusiveError is no verdict, and
@@ -31,7 +31,7 @@ def rounds() -> Iterator[tuple[Case, int]]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.false_alarms", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks false_alarms", description=__doc__)
     parser.add_argument("--runs", type=int, default=10_000, help="checks to make (default 10,000)")
     runs = parser.parse_args(argv).runs
     found: dict[str, Counter[str]] = {"alarm": Counter(), "inconclusive": Counter()}

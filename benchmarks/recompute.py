@@ -1,4 +1,4 @@
-"""What `autodiff.recompute` saves: ``python -m benchmarks.recompute --config nano --dropout 0.1``.
+"""What `autodiff.recompute` saves: ``python -m benchmarks recompute --config nano --dropout 0.1``.
 
 The same training step (forward, backward, clip, AdamW), plain and with every block recomputed: the peak of the arrays
 that the step makes, as NumPy reports them to tracemalloc, and the time of a step without tracemalloc. The gradients of
@@ -12,7 +12,7 @@ import statistics
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def stepper(config: GPTConfig, batch: int, recomputed: bool) -> Callable[[int], 
     model = GPT(config, rng=0)
     if recomputed:
         for block in model.blocks:
-            block.forward = ad.recompute(block.forward)
+            block.forward = ad.recompute(block.forward)  # type: ignore[method-assign]
     parameters = list(model.parameters())
     optimizer = optim.AdamW(parameters, lr=1e-3)
     x, y = np.random.default_rng(0).integers(0, config.vocab_size, (2, batch, config.block_size))
@@ -67,12 +67,12 @@ def measure(config: GPTConfig, batch: int, recomputed: bool) -> tuple[list[bytes
     return bits, peak / 2**20, statistics.median(times) * 1e3
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Measure both; print; fail if the gradients differ."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.recompute", description=__doc__)
-    parser.add_argument("--config", default="nano", choices=sorted(BATCH_SIZES))
-    parser.add_argument("--dropout", type=float, default=0.1)
-    args = parser.parse_args()
+    parser = argparse.ArgumentParser(prog="python -m benchmarks recompute", description=__doc__)
+    parser.add_argument("--config", default="nano", choices=list(BATCH_SIZES), help="size of the model (default nano)")
+    parser.add_argument("--dropout", type=float, default=0.1, help="probability (default 0.1)")
+    args = parser.parse_args(argv)
     config = preset(args.config, dropout=args.dropout)
     found = [measure(config, BATCH_SIZES[args.config], recomputed) for recomputed in (False, True)]
     for name, (_, peak, milliseconds) in zip(("plain", "recomputed"), found, strict=True):

@@ -1,12 +1,14 @@
-"""Does memory stay flat? Ten thousand training steps of the preset ``toy``: ``python -m benchmarks.soak``.
+"""Does memory stay flat? Ten thousand training steps of the preset ``toy``: ``python -m benchmarks soak``.
 
 Resident memory is read from Linux's /proc every thousand steps; growth counts from the end of the warm-up.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +28,9 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Train; print resident memory; fail if it grew by a MiB or more."""
+    argparse.ArgumentParser(prog="python -m benchmarks soak", description=__doc__).parse_args(argv)
     config = preset("toy")
     model = GPT(config, rng=0)
     parameters = list(model.parameters())
