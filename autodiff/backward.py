@@ -103,14 +103,11 @@ def sweep(
                 parent = node.parents[i]
                 if parent is None:
                     continue
-                if type(contribution) is Pick:
-                    _add_pick(table, parent, contribution)
-                    continue
-                if not (
-                    type(contribution) in _ARRAYS
-                    and contribution.shape == parent.shape
-                    and contribution.dtype is parent.dtype
-                ):
+                kind = type(contribution)
+                if kind not in _ARRAYS or contribution.shape != parent.shape or contribution.dtype is not parent.dtype:
+                    if kind is Pick:
+                        _add_pick(table, parent, contribution)
+                        continue
                     contribution = _fit(contribution, parent, node, i, g)
                 if type(parent) is Node and parent not in table:
                     table[parent] = contribution

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from operator import getitem
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 from weakref import ReferenceType
 
@@ -145,6 +146,7 @@ class Plan(NamedTuple):
     drop: tuple[int, ...]  # the others, unless none is saved
     keep_out: bool
     values: tuple[str, ...]
+    found: set[tuple[str, ...]]  # names of the forward's saved values that were found to be right
 
 
 class Spec:
@@ -223,24 +225,32 @@ class Spec:
         values = tuple(dict.fromkeys(name for rule, _ in rules for name in rule.values))
         keep_out = any(rule.out for rule, _ in rules)
         drop = tuple(i for i in range(count) if any(keep) and not keep[i])
-        plan = Plan(self, tuple(rules), keep if any(keep) else None, drop, keep_out, values)
+        plan = Plan(self, tuple(rules), keep if any(keep) else None, drop, keep_out, values, set())
         self.plans[mask | 1 << count] = plan
         return plan
 
     def select(self, plan: Plan, extra: dict[str, Any]) -> dict[str, Any]:
         """Select the values that the rules of a plan ask for from those that `save` gave."""
-        for name in self.signature.names.intersection(extra):
-            raise TypeError(f"op {self.name!r}: save({name}=...) hides a parameter of that name; rename the value")
-        try:
-            return {name: extra[name] for name in plan.values}
-        except KeyError as error:
-            name = error.args[0]
-        known = [*RESERVED, *self.signature.full.parameters, *extra]
-        raise TypeError(
-            f"op {self.name!r}: a VJP rule asks for {name!r}, which is neither an argument, a setting nor a saved "
-            f"value; known are {', '.join(known)}.{nearest(name, known)} To have a value of the forward, write there: "
-            f"return ad.save(out, {name}=...)"
-        )
+        names = (*extra,)
+        if names not in plan.found:
+            self._check_saved(plan, names)
+            plan.found.add(names)
+        return extra if len(names) == len(plan.values) else {name: extra[name] for name in plan.values}
+
+    def _check_saved(self, plan: Plan, names: tuple[str, ...]) -> None:
+        """Refuse names of saved values that an argument or setting has, or that a rule asks for and no one gave."""
+        parameters = self.signature.full.parameters
+        for name in names:
+            if name in RESERVED or name in parameters:
+                raise TypeError(f"op {self.name!r}: save({name}=...) hides a parameter of that name; rename the value")
+        for name in plan.values:
+            if name not in names:
+                known = [*RESERVED, *parameters, *names]
+                raise TypeError(
+                    f"op {self.name!r}: a VJP rule asks for {name!r}, which is neither an argument, a setting nor a "
+                    f"saved value; known are {', '.join(known)}.{nearest(name, known)} To have a value of the forward, "
+                    f"write there: return ad.save(out, {name}=...)"
+                )
 
 
 def _runner(function: Callable[..., Any], sources: list[tuple[str, Any]]) -> Run:
@@ -254,13 +264,12 @@ def _runner(function: Callable[..., Any], sources: list[tuple[str, Any]]) -> Run
             return lambda node, g, needs: function(g, node.inputs[i])
 
     parts, wholes = ("inputs", "settings", "extra"), ("g", "out", "needs", "inputs")
-    found = [
-        (len(parts), wholes.index(kind)) if key is None else (parts.index(kind), key) for kind, key in sources
-    ]  # fmt: skip
+    places = [parts.index(kind) if key is not None else len(parts) for kind, key in sources]
+    keys = [key if key is not None else wholes.index(kind) for kind, key in sources]
 
     def run(node: Any, g: Array, needs: tuple[bool, ...]) -> Any:
-        places = (node.inputs, node.settings, node.extra, (g, node.out, needs, node.inputs))
-        return function(*[places[place][key] for place, key in found])
+        found = (node.inputs, node.settings, node.extra, (g, node.out, needs, node.inputs))
+        return function(*map(getitem, map(found.__getitem__, places), keys))
 
     return run
 

@@ -152,7 +152,7 @@ class Op(Spec, Generic[P, R]):
         if not (mask and record):
             return self._constants(out, args)
         plan = self.plans.get(mask + bit) or self.plan(mask, len(args))
-        _, rules, keep, drop, keep_out, names = plan
+        _, rules, keep, drop, keep_out, names, _ = plan
         if not rules:  # all arguments to differentiate are declared to have no gradient
             return self._constants(out, args)
         root = None

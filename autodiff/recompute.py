@@ -260,7 +260,7 @@ _SPEC.name = recompute.__name__  # in pictures and messages
 
 def _outputs(replay: _Replay, results: list[Tensor], parents: list[Vertex]) -> list[Tensor]:
     """Make the node that stands for a call, and its results as outputs of that."""
-    plan = Plan(_SPEC, (), (True,) * len(parents), (), False, ())  # no rules: the sweep asks for the replay
+    plan = Plan(_SPEC, (), (True,) * len(parents), (), False, (), set())  # no rules: the sweep asks for the replay
     shapes, dtypes, scope = [x.shape for x in results], [x.dtype for x in results], modes.current().scope
     node = Node(plan, tuple(parents), None, None, {"replay": replay}, {}, shapes, dtypes, scope, None)
     outputs = []

@@ -16,18 +16,18 @@ __all__ = ["view_of"]
 
 def view_of(out: NDArray[Any], args: Sequence[Any]) -> tuple[NDArray[Any], Leaf | None]:
     """Find the leaf whose memory an output shares. A view is read-only, else writing to it would change its source."""
-    base = out.base  # of a view of a view, NumPy names the array that owns the memory
+    base = out.base  # of a view of a view, NumPy names the array that owns the memory; then most are told at a glance
+    owned = type(base) is np.ndarray and base.base is None
     for arg in args:
         value = arg._values if type(arg) is Tensor else arg
-        if out is value or (base is not None and type(value) is np.ndarray and _may_share(out, base, value)):
-            out = out.view() if out is value else out
-            out.flags.writeable = False
-            return out, arg.vertex().root if type(arg) is Tensor else None
+        if out is not value:
+            if base is None or type(value) is not np.ndarray:
+                continue
+            if owned and base is not value and base is not value.base:
+                continue
+            if not np.may_share_memory(out, value):
+                continue
+        view = out.view() if out is value else out
+        view.flags.writeable = False
+        return view, arg.vertex().root if type(arg) is Tensor else None
     return out, None
-
-
-def _may_share(view: NDArray[Any], base: Any, array: NDArray[Any]) -> bool:
-    """Whether a view may overlap an array. If its base is an array that owns its memory, most do not, at a glance."""
-    if type(base) is np.ndarray and base.base is None and base is not array and base is not array.base:
-        return False
-    return np.may_share_memory(view, array)

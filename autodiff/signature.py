@@ -29,7 +29,6 @@ class Signature(NamedTuple):
     order: tuple[str, ...]  # of the settings
     settings: dict[str, Any]  # with their defaults
     required: frozenset[str]  # settings without a default
-    names: frozenset[str]  # of all parameters of forward and rules: values saved by the forward need others
     full: inspect.Signature
 
     def __str__(self) -> str:
@@ -70,5 +69,5 @@ class Signature(NamedTuple):
             arguments.append(parameter.name)
         if not arguments:
             raise TypeError(f"op {name!r} has no positional parameter: an op needs an array to act on")
-        required, names = frozenset(order) - settings.keys(), frozenset((*RESERVED, *full.parameters))
-        return cls(tuple(arguments), optional, variadic, tuple(order), settings, required, names, full)
+        required = frozenset(order) - settings.keys()
+        return cls(tuple(arguments), optional, variadic, tuple(order), settings, required, full)

@@ -163,7 +163,8 @@ class CutBatch:
 
     def _shard(self, model: GPT, parameters: Sequence[Tensor], shard: int) -> tuple[float, list[NDArray[Any]]]:
         """Compute a shard's share of the loss and of the gradient; the first one's is left in the parameters."""
-        loss, total = 0.0, list[NDArray[Any]]()
+        loss = 0.0
+        total: list[NDArray[Any]] = []
         for share in self.shares(model, shard):
             loss += share.item()
             if not math.isfinite(loss):

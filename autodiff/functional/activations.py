@@ -27,8 +27,8 @@ from .special import erf, has_scipy, special
 __all__ = ["gelu", "relu", "silu", "swiglu"]
 
 Block: TypeAlias = NDArray[Any]
-Gate: TypeAlias = Callable[[Block, Block], object]  # (x, out): writes phi(x) to out
-Slope: TypeAlias = Callable[[Block, Block, Block], object]  # (x, phi, out): writes x phi'(x) to out
+Gate: TypeAlias = Callable[[Block], Block]  # returns phi(x)
+Slope: TypeAlias = Callable[[Block, Block, Block, Block], object]  # (x, phi, y, out): writes x phi'(x) to out
 
 _SHAPES: tuple[tuple[int, ...], ...] = ((), (1,), (3,), (2, 3), (0, 3))
 
@@ -96,11 +96,11 @@ def _gated(x: Array, gate: Gate, slope: Slope) -> Array:
     y, dydx = np.empty_like(x), np.empty_like(x)
     # Overflow leads a gate to its limit, 0 or 1. At an infinite x the slope is NaN, but perhaps no one asks for it.
     with np.errstate(over="ignore", invalid="ignore"):
-        for x_, phi, dydx_ in pieces(x, y, dydx):
-            gate(x_, phi)
-            slope(x_, phi, dydx_)
+        for x_, y_, dydx_ in pieces(x, y, dydx):
+            phi = gate(x_)
+            np.multiply(x_, phi, out=y_)
+            slope(x_, phi, y_, dydx_)
             dydx_ += phi
-    y *= x
     return save(unboxed(y), dydx=unboxed(dydx))
 
 
@@ -109,17 +109,20 @@ def _gated(x: Array, gate: Gate, slope: Slope) -> Array:
 #   sigma' = exp(-x) / (1 + exp(-x))^2 = sigma (1 - sigma)
 
 
-def _logistic(x: Block, out: Block) -> None:
-    np.negative(x, out=out)
-    np.exp(out, out=out)
-    out += 1
-    np.reciprocal(out, out=out)
+def _logistic(x: Block) -> Block:
+    return _from_exponent(-x)
 
 
-def _logistic_slope(x: Block, phi: Block, out: Block) -> None:
+def _from_exponent(z: Block) -> Block:
+    """Compute 1 / (1 + exp(z)) in place."""
+    np.exp(z, out=z)
+    z += 1
+    return np.reciprocal(z, out=z)
+
+
+def _logistic_slope(x: Block, phi: Block, y: Block, out: Block) -> None:
     np.subtract(1, phi, out=out)
-    out *= phi
-    out *= x
+    out *= y
 
 
 @op(elementwise=True, samples=_normal)
@@ -204,15 +207,15 @@ def swiglu(u: Array, v: Array) -> Array:
     (array([1.5   , 0.5454]), array([0.    , 1.7616]))
     """
     u, v = aligned(u, v)
-    dydu, dydv = np.empty_like(u), np.empty_like(u)
+    y, dydu, dydv = np.empty_like(u), np.empty_like(u), np.empty_like(u)
     with np.errstate(over="ignore", invalid="ignore"):  # as above
-        for u_, v_, dydu_, sigma in pieces(u, v, dydu, dydv):
-            _logistic(u_, sigma)
-            _logistic_slope(u_, sigma, dydu_)
+        for u_, v_, y_, dydu_, dydv_ in pieces(u, v, y, dydu, dydv):
+            sigma = _logistic(u_)
+            np.multiply(u_, sigma, out=dydv_)
+            _logistic_slope(u_, sigma, dydv_, dydu_)
             dydu_ += sigma
             dydu_ *= v_
-    dydv *= u
-    y = dydv * v
+            np.multiply(dydv_, v_, out=y_)
     return save(unboxed(y), dydu=unboxed(dydu), dydv=unboxed(dydv))
 
 
@@ -246,18 +249,17 @@ _A = 0.044715
 _C = math.sqrt(2 / math.pi)
 
 
-def _tanh_gate(x: Block, out: Block) -> None:
-    np.multiply(x, x, out=out)
-    out *= 2 * _C * _A
-    out += 2 * _C
-    out *= x
-    _logistic(out, out)
+def _tanh_gate(x: Block) -> Block:
+    z = x * x
+    z *= -2 * _C * _A
+    z -= 2 * _C
+    z *= x
+    return _from_exponent(z)
 
 
-def _tanh_slope(x: Block, phi: Block, out: Block) -> None:
+def _tanh_slope(x: Block, phi: Block, y: Block, out: Block) -> None:
     np.subtract(1, phi, out=out)
-    out *= phi
-    out *= x  # from here on 0 where phi is 0 or 1, so that no power of a large x makes it 0 inf
+    out *= y  # from here on 0 where phi is 0 or 1, so that no power of a large x makes it 0 inf
     cubic = out * x
     cubic *= x
     cubic *= 3 * _A
@@ -265,11 +267,12 @@ def _tanh_slope(x: Block, phi: Block, out: Block) -> None:
     out *= 2 * _C
 
 
-def _normal_gate(x: Block, out: Block) -> None:
-    special().ndtr(x, out=out)  # (1 + erf(x / sqrt 2)) / 2, without the cancellation at negative x
+def _normal_gate(x: Block) -> Block:
+    phi: Block = special().ndtr(x)  # (1 + erf(x / sqrt 2)) / 2, without the cancellation at negative x
+    return phi
 
 
-def _normal_slope(x: Block, phi: Block, out: Block) -> None:
+def _normal_slope(x: Block, phi: Block, y: Block, out: Block) -> None:
     np.multiply(x, x, out=out)
     out *= -0.5
     np.exp(out, out=out)

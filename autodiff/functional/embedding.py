@@ -74,7 +74,7 @@ def embedding(table: Array, ids: Array) -> Array:
            [0., 0.],
            [1., 1.]])
     """
-    return save(np.take(table, _row_numbers(table, ids), axis=0), count=len(table))
+    return save(table.take(_row_numbers(table, ids), axis=0), count=len(table))
 
 
 @embedding.vjp("table")

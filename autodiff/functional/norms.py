@@ -75,20 +75,20 @@ def layer_norm(x: Array, gamma: Array = None, beta: Array = None, *, eps: float 
     array([ 0.2683, -0.3578, -0.0894,  0.1789])
     """
     _width("layer_norm", x, gamma=gamma, beta=beta)
+    shape = np.shape(x)
     x, dtype = _wide(_promoted(x, gamma, beta))
-    mean = _mean(x)
-    y = x - mean
-    rstd = _reciprocal_root(_mean(y * y), eps)
-    y *= rstd
-    if gamma is not None:
-        y *= gamma
+    xhat = x - _mean(x)
+    y = xhat * xhat
+    rstd = _reciprocal_root(_mean(y), eps)
+    xhat *= rstd
+    _scale(xhat, gamma, out=y)
     if beta is not None:
         y += beta
-    return save(y.astype(dtype, copy=False), mean=mean, rstd=rstd)
+    return save(y.astype(dtype, copy=False).reshape(shape), xhat=xhat, rstd=rstd)
 
 
 @layer_norm.vjp("x", "gamma", "beta")
-def _(g: Array, x: Array, gamma: Array, mean: Array, rstd: Array, needs: tuple[bool, ...]) -> tuple[Array, ...]:
+def _(g: Array, gamma: Array, xhat: Array, rstd: Array, needs: tuple[bool, ...]) -> tuple[Array, ...]:
     # y = gamma xhat + beta, so with one sum over all rows
     #
     #   dgamma = sum g xhat     dbeta = sum g     dxhat = g gamma
@@ -104,28 +104,24 @@ def _(g: Array, x: Array, gamma: Array, mean: Array, rstd: Array, needs: tuple[b
     #
     #   dx = rstd (dxhat - mean(dxhat) - xhat mean(dxhat xhat))
     #
-    # the direct term less its parts along 1 and along xhat: shifting or scaling x does not change y. With rstd, one
-    # number for the row, taken to g first, h = g rstd and p = h c, all sums become products of a matrix and a vector:
-    #
-    #   dgamma = 1^T p     mean(dxhat) rstd = h gamma / d     mean(dxhat xhat) = p gamma / d
-    #
-    #   dx = h gamma - mean(dxhat) rstd - c rstd^2 mean(dxhat xhat)
-    #
-    # Neither c nor xhat is saved: c is one subtraction away.
-    c, h = rows(x - mean), rows(g * rstd)
-    p = h * c
+    # the direct term less its parts along 1 and along xhat: shifting or scaling x does not change y. With p = g xhat
+    # all sums are products of a matrix and a vector: dgamma = 1^T p, and the means are g gamma / d and p gamma / d.
+    shape, g = g.shape, rows(g)
+    p = g * xhat
     dx = dgamma = dbeta = None
     if needs[1]:
         dgamma = _total(p)
     if needs[2]:
-        dbeta = _total(rows(g))
+        dbeta = _total(g)
     if needs[0]:
-        weights = (_ones(x.shape[-1], h.dtype) if gamma is None else gamma) / x.shape[-1]
-        c *= np.matmul(p, weights)[:, None] * np.square(rows(rstd))
-        c += np.matmul(h, weights)[:, None]
-        dx = h if gamma is None else np.multiply(h, gamma, out=h)
-        dx -= c
-        dx = dx.reshape(x.shape)
+        weights = _weights(gamma, g)
+        along_xhat = np.matmul(p, weights)
+        np.multiply(xhat, along_xhat, out=p)
+        p += np.matmul(g, weights)
+        dx = _scale(g, gamma)
+        dx -= p
+        dx *= rstd
+        dx = dx.reshape(shape)
     return dx, dgamma, dbeta
 
 
@@ -193,16 +189,16 @@ def rms_norm(x: Array, gamma: Array = None, *, eps: float = 1e-5) -> Array:
     array([ 0.353 , -0.0243, -0.0365, -0.0487])
     """
     _width("rms_norm", x, gamma=gamma)
+    shape = np.shape(x)
     x, dtype = _wide(_promoted(x, gamma))
-    rrms = _reciprocal_root(_mean(x * x), eps)
-    y = x * rrms
-    if gamma is not None:
-        y *= gamma
-    return save(y.astype(dtype, copy=False), rrms=rrms)
+    y = x * x
+    rrms = _reciprocal_root(_mean(y), eps)
+    xhat = x * rrms
+    return save(_scale(xhat, gamma, out=y).astype(dtype, copy=False).reshape(shape), xhat=xhat, rrms=rrms)
 
 
 @rms_norm.vjp("x", "gamma")
-def _(g: Array, x: Array, gamma: Array, rrms: Array, needs: tuple[bool, ...]) -> tuple[Array, ...]:
+def _(g: Array, gamma: Array, xhat: Array, rrms: Array, needs: tuple[bool, ...]) -> tuple[Array, ...]:
     # y = gamma xhat with xhat = x rrms, rrms = 1 / sqrt(mean(x^2) + eps): dgamma = sum g xhat over all rows,
     # dxhat = g gamma, and for one row of width d
     #
@@ -211,20 +207,19 @@ def _(g: Array, x: Array, gamma: Array, rrms: Array, needs: tuple[bool, ...]) ->
     #
     #   dx = rrms (dxhat - xhat mean(dxhat xhat))
     #
-    # which is layer normalisation's without the mean's term; and likewise, with h = g rrms and p = h x,
-    #
-    #   dgamma = 1^T p     dx = h gamma - x rrms^2 (p gamma / d)
-    h = rows(g * rrms)
-    p = h * rows(x)
+    # which is layer normalisation's without the mean's term; and the sums are taken as there.
+    shape, g = g.shape, rows(g)
+    p = g * xhat
     dx = dgamma = None
     if needs[1]:
         dgamma = _total(p)
     if needs[0]:
-        weights = (_ones(x.shape[-1], h.dtype) if gamma is None else gamma) / x.shape[-1]
-        part = np.matmul(p, weights)[:, None] * np.square(rows(rrms))
-        dx = h if gamma is None else np.multiply(h, gamma, out=h)
-        dx -= np.multiply(rows(x), part, out=p)
-        dx = dx.reshape(x.shape)
+        along_xhat = np.matmul(p, _weights(gamma, g))
+        np.multiply(xhat, along_xhat, out=p)
+        dx = _scale(g, gamma)
+        dx -= p
+        dx *= rrms
+        dx = dx.reshape(shape)
     return dx, dgamma
 
 
@@ -241,8 +236,8 @@ def _affine(xhat: Array, gamma: Array, beta: Array) -> Array:
 
 
 def _promoted(x: Array, *parameters: Array) -> Array:
-    """Return x in the floating dtype of the result, so that what follows can be done in place."""
-    x = floating(x)
+    """Return the rows of x in the floating dtype of the result, so that what follows can be done in place."""
+    x = rows(floating(x))
     return x.astype(np.result_type(x, *[p for p in parameters if p is not None]), copy=False)
 
 
@@ -260,8 +255,8 @@ def _ones(length: int, dtype: np.dtype[Any]) -> Array:
 
 
 def _mean(x: Array) -> Array:
-    """Means of rows, kept as a last axis of length 1; summed first, so that the mean of equal numbers is theirs."""
-    mean = np.matmul(x, _ones(x.shape[-1], x.dtype))[..., None]
+    """Means of rows, as a column; summed first, so that the mean of equal numbers is theirs."""
+    mean = np.matmul(x, _ones(x.shape[-1], x.dtype))[:, None]
     return np.divide(mean, x.shape[-1], out=mean)
 
 
@@ -270,6 +265,17 @@ def _reciprocal_root(mean_square: Array, eps: float) -> Array:
     mean_square += float(eps)
     np.sqrt(mean_square, out=mean_square)
     return np.divide(1, mean_square, out=mean_square)
+
+
+def _scale(x: Array, gamma: Array, out: Array = None) -> Array:
+    """Gain, where there is one; never x itself, so that it can be written to."""
+    return np.multiply(x, 1 if gamma is None else gamma, out=out)
+
+
+def _weights(gamma: Array, g: Array) -> Array:
+    """Return the column whose product with rows g is the mean of each row of g gamma."""
+    width = g.shape[-1]
+    return (_ones(width, g.dtype) if gamma is None else gamma)[:, None] / width
 
 
 def _total(p: Array) -> Array:

@@ -249,7 +249,7 @@ def cross_entropy(logits: Array, targets: Array, *, ignore_index: int | None = N
     z = rows(floating(logits))
     shift = z.max(axis=-1, initial=-np.inf)
     skipped = shift == -np.inf  # rows without a gradient
-    masked = bool(skipped.any())
+    masked = np.count_nonzero(skipped)
     if masked:
         shift[skipped] = 0
     total, ones = np.empty_like(shift), np.ones(z.shape[-1], z.dtype)  # a product with ones is a sum, but faster
@@ -299,7 +299,7 @@ def _(
     else:
         dz *= (weight / total)[:, None]
         dz[np.arange(len(z)), ids.reshape(-1)] -= weight
-    if skipped.any():
+    if np.count_nonzero(skipped):
         dz[skipped] = 0
     return dz.reshape(logits.shape)
 
