@@ -140,6 +140,17 @@ def test_scopes_are_kept_by_the_nodes(x):
     assert (x * x).node.scope == ""
 
 
+def test_a_switch_goes_by_the_mode_that_it_is_entered_from(x):
+    inner = ad.scope("inner")
+    for outer, path in (("a", "a.inner"), ("b", "b.inner"), ("b", "b.inner")):
+        with ad.scope(outer), inner:
+            assert (x * x).node.scope == path
+    with inner:
+        assert (x * x).node.scope == "inner"
+    with ad.no_grad(), inner:
+        assert (x * x).node is None
+
+
 def test_scope_is_a_decorator(x):
     @ad.scope("f")
     def f():

@@ -121,7 +121,7 @@ def test_state_comes_back(run):
         assert before.keys() == after.keys()
         assert all(np.array_equal(before[name], after[name]) for name in before)
     assert read.manifest == saved.manifest
-    assert read.settings() == Settings(max_steps=2, batch_size=2, threads=1)  # as many as were chosen for so little work
+    assert read.settings() == Settings(max_steps=2, batch_size=2, threads=1)  # as many as such a step is worth
     assert read.tokenizer().decode([0, 1]) == " ,"
 
 
