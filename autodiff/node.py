@@ -12,6 +12,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from operator import getitem
+from threading import Lock
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 from weakref import ReferenceType
 
@@ -26,6 +27,8 @@ Array: TypeAlias = Any
 
 clock: Callable[[], int] = itertools.count(1).__next__
 """The creation counter: every node's number, and the stamp of every write to a leaf's data, in one order."""
+
+_writing = Lock()
 
 
 class Leaf:
@@ -50,7 +53,8 @@ class Leaf:
 
     def stamp(self) -> None:
         """Note that the data were written to."""
-        Leaf.written = self.root.number = clock()
+        with _writing:  # between the clock and the note of one thread no other may write: the latest time must stay
+            Leaf.written = self.root.number = clock()
 
     @property
     def root(self) -> Leaf:
@@ -239,18 +243,16 @@ class Spec:
 
     def _check_saved(self, plan: Plan, names: tuple[str, ...]) -> None:
         """Refuse names of saved values that an argument or setting has, or that a rule asks for and no one gave."""
-        parameters = self.signature.full.parameters
-        for name in names:
-            if name in RESERVED or name in parameters:
-                raise TypeError(f"op {self.name!r}: save({name}=...) hides a parameter of that name; rename the value")
-        for name in plan.values:
-            if name not in names:
-                known = [*RESERVED, *parameters, *names]
-                raise TypeError(
-                    f"op {self.name!r}: a VJP rule asks for {name!r}, which is neither an argument, a setting nor a "
-                    f"saved value; known are {', '.join(known)}.{nearest(name, known)} To have a value of the forward, "
-                    f"write there: return ad.save(out, {name}=...)"
-                )
+        parameters = (*RESERVED, *self.signature.full.parameters)
+        for name in set(names).intersection(parameters):
+            raise TypeError(f"op {self.name!r}: save({name}=...) hides a parameter of that name; rename the value")
+        for name in set(plan.values).difference(names):
+            known = [*parameters, *names]
+            raise TypeError(
+                f"op {self.name!r}: a VJP rule asks for {name!r}, which is neither an argument, a setting nor a saved "
+                f"value; known are {', '.join(known)}.{nearest(name, known)} To have a value of the forward, write "
+                f"there: return ad.save(out, {name}=...)"
+            )
 
 
 def _runner(function: Callable[..., Any], sources: list[tuple[str, Any]]) -> Run:

@@ -13,7 +13,7 @@ from gpt.machine import usable_cores
 
 from .machine import machine
 from .menu import measure, parser
-from .options import at_least_one
+from .options import at_least_one, writable
 from .peers import installed, peers_of
 from .report import note, write
 
@@ -50,6 +50,22 @@ def plan() -> list[list[str]]:
     return lines
 
 
+def _kept(path: Path, here: dict[str, str]) -> list[dict[str, Any]]:
+    """Return what a file has; refuse one that is not ours, or was measured on another machine."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        there, runs = found["machine"], found["runs"]
+        for run in runs:
+            run["line"], run["results"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} does not hold what this command writes; name another file") from error
+    if there != here:
+        names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+        raise ValueError(f"{path} was measured elsewhere ({', '.join(names)} differ); name another file")
+    kept: list[dict[str, Any]] = runs
+    return kept
+
+
 def _present(command: str, *names: str) -> str:
     """Return those of the peers that the command measures and that are installed, as the command line has them."""
     return ",".join(name for name in names if name in peers_of(command) and installed(name))
@@ -58,7 +74,7 @@ def _present(command: str, *names: str) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, writing after each command, so that an interrupted run can go on; return the exit status."""
     options = argparse.ArgumentParser(prog="python -m benchmarks everything", description=__doc__)
-    options.add_argument("--json", type=Path, required=True, metavar="FILE", help="where to write; what it has is kept")
+    options.add_argument("--json", type=writable, metavar="FILE", help="where to write; what it has is kept")
     options.add_argument("--rounds", type=at_least_one, metavar="N", help="of every command, instead of its own")
     options.add_argument("--only", metavar="COMMAND", help="only the lines of this command, such as step")
     options.add_argument("--list", action="store_true", help="print the command lines, and measure nothing")
@@ -69,16 +85,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.list:
         print("\n".join(shlex.join(["python", "-m", "benchmarks", *line]) for line in lines))
         return 0
+    if given.json is None:
+        options.error("--json FILE is needed: where to write the figures")
     found: dict[str, Any] = {"machine": machine(), "runs": []}
     if given.json.exists():
-        found["runs"] = json.loads(given.json.read_text(encoding="utf-8"))["runs"]
+        try:
+            found["runs"] = _kept(given.json, found["machine"])
+        except ValueError as error:
+            options.error(f"--json: {error}")
     done = [run["line"] for run in found["runs"]]
-    for number, line in enumerate(lines, 1):
+    rounds = [] if given.rounds is None else ["--rounds", str(given.rounds)]
+    for number, short in enumerate(lines, 1):
+        line = [*short, *rounds]
         if line in done:
             note(f"{shlex.join(line)} is in {given.json}")
             continue
         print(f"[{number}/{len(lines)}] {shlex.join(line)}", flush=True)
-        rounds = [] if given.rounds is None else ["--rounds", str(given.rounds)]
-        found["runs"].append({"line": line, **measure(parser().parse_args([*line, *rounds]))})
+        found["runs"].append({"line": line, **measure(parser().parse_args(line))})
         write(given.json, found)
     return 0

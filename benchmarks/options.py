@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from gpt.machine import usable_cores
 from .peers import OURS, PEERS, installed, peers_of
 from .sizes import Size
 
-__all__ = ["add_config", "add_json", "add_peers", "add_rounds", "add_threads", "at_least_one", "named_size"]
+__all__ = ["add_config", "add_json", "add_peers", "add_rounds", "add_threads", "at_least_one", "named_size", "writable"]
 
 EXTRA = "autodiff-gpt[bench]"
 
@@ -26,6 +27,18 @@ def at_least_one(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of at least 1")
     return number
+
+
+def writable(text: str) -> Path:
+    """Read the path of a file to be written, and refuse at once what could not be: measuring takes long."""
+    path = Path(text)
+    if not text or path.is_dir() or (path.exists() and not path.is_file()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a file")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {str(path.parent)!r}; make it first")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be written: permission denied")
+    return path
 
 
 def named_size(name: str) -> Size:
@@ -98,4 +111,6 @@ def add_rounds(parser: argparse.ArgumentParser, default: int, what: str = "turns
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add ``--json``."""
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write all that was measured, every time included")
+    parser.add_argument(
+        "--json", metavar="FILE", type=writable, help="write all that was measured, every time included"
+    )

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpt.files import atomic_write
+
 __all__ = ["note", "progress", "table", "write"]
 
 WIDTH = 78
@@ -46,5 +48,5 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def write(path: Path, found: Mapping[str, Any]) -> None:
-    """Write what was measured as JSON."""
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    """Write what was measured as JSON, whole or not at all."""
+    atomic_write(path, (json.dumps(found, indent=1) + "\n").encode())

@@ -65,10 +65,17 @@ def alternate(
             note(f"{name} is left out: {error}")
     times: dict[str, Times] = {name: [] for name in counts}
     for done in range(rounds):
-        for name, count in counts.items():
+        for name in list(times):
             progress(f"round {done + 1} of {rounds}: {name}")
             worker, function = entries[name]
-            times[name].append(worker.run(function, count).seconds)
+            try:
+                times[name].append(worker.run(function, counts[name]).seconds)
+            except WorkerError as error:
+                if name in needed:
+                    raise
+                del times[name]
+                failed[name] = str(error)
+                note(f"{name} is left out from round {done + 1} on: {error}")
     progress("")
     return times, failed
 

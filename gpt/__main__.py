@@ -343,7 +343,7 @@ def _eval(given: argparse.Namespace) -> int:
     data = _data(given, model.config.block_size, settings.seed, state)
     if model.tokenizer is None or data.tokenizer is None or data.tokenizer.to_dict() != model.tokenizer.to_dict():
         raise DataError(f"{data.source} has other tokens than the run's {state.manifest['data']['source']}")
-    with Pool(settings.threads or 1) as pool:
+    with Pool(min(settings.threads or 1, settings.batch_size)) as pool:  # as many as training used
         loss = evaluate(model, data, settings.batch_size, pool=pool)
     exact = exact_match(model, data) if isinstance(data, TaskData) else None
     if loss is None:

@@ -47,6 +47,11 @@ class Pool:
     threads : int
         The caller's included.
 
+    Raises
+    ------
+    OSError
+        On entry, if the system does not start so many. None is left then.
+
     Examples
     --------
     >>> with Pool(2) as pool:
@@ -69,7 +74,14 @@ class Pool:
             if others:
                 executor = stack.enter_context(ThreadPoolExecutor(others, "shard"))  # its exit waits for their end
                 all_here = Barrier(others)
-                for ready in [executor.submit(_prepare, all_here) for _ in range(others)]:
+                try:
+                    prepared = [executor.submit(_prepare, all_here) for _ in range(others)]
+                except RuntimeError as error:
+                    all_here.abort()  # those that have started would wait for ever for the rest
+                    raise OSError(
+                        f"{self.threads} threads could not be started ({error}); give fewer (--threads)"
+                    ) from error
+                for ready in prepared:
                     ready.result()
                 self._executor = executor
             self._held = stack.pop_all()

@@ -105,21 +105,24 @@ def train(
     settings = Settings() if settings is None else settings
     trainer = Trainer(model, data, settings)
     model.tokenizer = data.tokenizer
+    old = None
     if resume:
         if out is None:
             raise RunError("resume=True needs the folder of the run: name it as out")
-        run = Run(out)
-        trainer.restore(run.restore())
-        run.forget_after(trainer.done)
-    else:
-        run = Run.create(out)
-        try:  # at once: it shows whether the folder can be written
-            run.save(CHECKPOINT, trainer.state())
-        except OSError:
-            run.path.rmdir()  # so that the same command can be given again
-            raise
-    run.write_config(trainer.description())
-    with trainer.pool:
+        old = Run(out)
+        trainer.restore(old.restore())
+    with trainer.pool:  # before a folder is made or changed: there may not be so many threads
+        if old is not None:
+            run = old
+            run.forget_after(trainer.done)
+        else:
+            run = Run.create(out)
+            try:  # at once: it shows whether the folder can be written
+                run.save(CHECKPOINT, trainer.state())
+            except OSError:
+                run.path.rmdir()  # so that the same command can be given again
+                raise
+        run.write_config(trainer.description())
         return _loop(trainer, run, watch, should_stop)
 
 

@@ -8,6 +8,7 @@ import math
 import os
 import pkgutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -396,3 +397,54 @@ def test_plot_refuses_another_file(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["plot", str(file), "-o", str(tmp_path / "a.svg")])
     assert "is not a file that 'everything' has written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["", "folder", "nowhere/a.json", "/dev/null"])
+@pytest.mark.parametrize("command", ["step", "everything"])
+def test_a_file_that_cannot_be_written_is_refused_at_once(given, command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    with pytest.raises(SystemExit) as stopped:
+        main([command, "--json", given])
+    assert stopped.value.code == 2
+    assert "argument --json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["{}", "no json", '{"machine": {}, "runs": [{}]}'])
+def test_everything_refuses_a_file_of_another_kind(content, tmp_path, capsys):
+    file = tmp_path / "all.json"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(["everything", "--json", str(file)])
+    assert "does not hold what this command writes" in capsys.readouterr().err
+    assert file.read_text(encoding="utf-8") == content
+
+
+def test_everything_refuses_figures_of_another_machine(tmp_path, capsys):
+    file = tmp_path / "all.json"
+    file.write_text(json.dumps({"machine": {"processor": "another"}, "runs": []}), encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(["everything", "--json", str(file)])
+    assert "was measured elsewhere (processor" in capsys.readouterr().err
+
+
+def test_a_library_whose_process_ends_is_left_out_from_there_on():
+    class Dying:
+        calls = 0
+
+        def run(self, function, repeats=1):
+            self.calls += 1
+            if self.calls > 5:
+                raise WorkerError("the process of dying ended with exit code -9")
+            return Answer([0.1] * repeats, 0.0)
+
+    class Living(Dying):
+        def run(self, function, repeats=1):
+            return Answer([0.1] * repeats, 0.0)
+
+    entries = {"living": timing.Entry(Living(), "step"), "dying": timing.Entry(Dying(), "step")}
+    times, failed = timing.alternate(entries, rounds=4, calls=1, needed=["living"])
+    assert times == {"living": [[0.1]] * 4}
+    assert failed == {"dying": "the process of dying ended with exit code -9"}
+    with pytest.raises(WorkerError):
+        timing.alternate({"dying": timing.Entry(Dying(), "step")}, rounds=9, calls=1, needed=["dying"])

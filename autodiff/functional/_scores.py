@@ -166,7 +166,7 @@ def softmax_over_keys(scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]
 
 def scale_of(q: Array, scale: float | None) -> float:
     """Return the factor of the dot products."""
-    return 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
+    return 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else float(scale)  # a NumPy scalar would promote
 
 
 def part(x: NDArray[Any], where: Index) -> NDArray[Any]:

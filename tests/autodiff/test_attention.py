@@ -516,3 +516,12 @@ def test_a_mask_of_integers_is_refused():
 def test_a_senseless_dropout_is_refused():
     with pytest.raises(ValueError, match=r"\[0, 1\); got 1.5"):
         attention(np.ones((2, 3)), np.ones((2, 3)), np.ones((2, 3)), dropout=1.5)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_a_scale_does_not_promote(dtype):
+    q = np.ones((2, 3), dtype)
+    assert F.scaled_dot_product_attention(q, q, q, scale=np.float64(0.5)).dtype == dtype
+    with ad.decompose():
+        fused = F.scaled_dot_product_attention(Tensor(q, requires_grad=True), q, q, scale=np.float64(0.5))
+    assert fused.dtype == dtype

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
 import autodiff as ad
 from autodiff import Tensor
+from autodiff.node import clock
 
 
 def leaf(data, dtype=np.float64):
@@ -105,3 +108,26 @@ def test_an_index_is_kept_as_it_was():
     i.data = [2, 2]
     y.backward()
     np.testing.assert_array_equal(x.grad, [2.0, 0.0, 0.0])
+
+
+def test_writes_of_two_threads_leave_the_later_time(monkeypatch):
+    mine, other = leaf([1.0]), leaf([2.0])
+    number, waiting, go_on = clock, threading.Event(), threading.Event()
+
+    def slow():
+        now = number()
+        if threading.current_thread() is not threading.main_thread():
+            waiting.set()
+            go_on.wait(0.2)  # holding an early time while this thread writes; or this one waits until it is done
+        return now
+
+    monkeypatch.setattr("autodiff.node.clock", slow)
+    thread = threading.Thread(target=lambda: setattr(other, "data", [3.0]))
+    thread.start()
+    waiting.wait()
+    y = mine * mine
+    mine.data = [5.0]
+    go_on.set()
+    thread.join()
+    with pytest.raises(RuntimeError, match="changed after"):
+        y.backward()

@@ -560,3 +560,20 @@ def test_blas_and_whether_it_can_be_limited(monkeypatch):
     assert not blas()[1]
     monkeypatch.setitem(sys.modules, "threadpoolctl", None)
     assert not blas()[1]
+
+
+def test_threads_that_cannot_be_started_are_one_error_and_leave_none(monkeypatch):
+    started = []
+
+    def start(thread):
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        begin(thread)
+
+    begin = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(OSError, match=r"5 threads could not be started \(can't start new thread\); give fewer"):
+        Pool(5).__enter__()
+    assert len(started) == 2
+    assert not any(thread.is_alive() for thread in started)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading as threading_module
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,22 @@ def test_evaluation_does_not_depend_on_it(capsys):
 def test_number_is_checked(capsys, value):
     assert main(["train", *SMALL, "--data", "wood.txt", f"--threads={value}"]) == 2
     assert f"threads={value} must be an integer from 1 to 1024" in capsys.readouterr().err
+
+
+def test_evaluation_starts_no_more_threads_than_a_batch_has_rows(capsys, monkeypatch):
+    main(["train", "--data", "wood.txt", *SMALL, "--threads", "1000"])
+    begun = []
+    begin = threading_module.Thread.start
+    monkeypatch.setattr(threading_module.Thread, "start", lambda thread: (begun.append(thread), begin(thread)))
+    assert main(["eval"]) == 0
+    assert len(begun) == 3
+
+
+def test_without_so_many_threads_no_folder_is_left(capsys, monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading_module.Thread, "start", refuse)
+    assert main(["train", "--data", "wood.txt", *SMALL, "--threads", "2", "--out", "new"]) == 1
+    assert "2 threads could not be started" in capsys.readouterr().err
+    assert not Path("new").exists()
