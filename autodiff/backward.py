@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy import ndarray
 
 from .broadcasting import may_sum, sum_to
 from .node import RELEASED, Array, Leaf, Node, Rule, Vertex
@@ -27,7 +28,7 @@ Watch: TypeAlias = Callable[[Node, str, Array, Array], None]
 Lift: TypeAlias = Callable[[Node], Any]
 
 
-_ARRAYS = frozenset({np.ndarray, np.float64, np.float32})
+_ARRAYS = frozenset({ndarray, np.float64, np.float32})
 
 
 def sweep(
@@ -109,8 +110,11 @@ def sweep(
                         _add_pick(table, parent, contribution)
                         continue
                     contribution = _fit(contribution, parent, node, i, g)
-                if type(parent) is Node and parent not in table:
+                before = table.get(parent)
+                if before is None and type(parent) is Node:
                     table[parent] = contribution
+                elif kind is not ndarray and before is not None and type(before) is kind:  # immutable scalars
+                    table[parent] = before + contribution
                 else:
                     _add(table, owned, parent, contribution)
                 if watch is not None:
@@ -162,18 +166,17 @@ def _add(table: dict[Vertex, Array], owned: set[Vertex], vertex: Vertex, contrib
     """Add a contribution to a vertex's cotangent, in place only where the table owns the sum."""
     before = table.get(vertex)
     if before is None:
-        if type(vertex) is Leaf and type(contribution) is np.ndarray:  # it stays, so the table's own from the start
+        if type(vertex) is Leaf and type(contribution) is ndarray:  # it stays, so the table's own from the start
             contribution = np.array(contribution, order="C")
             owned.add(vertex)
         table[vertex] = contribution
-    elif vertex in owned and type(contribution) is np.ndarray:
+    elif vertex in owned and type(contribution) is ndarray:
         before += contribution
     else:
         total = table[vertex] = before + contribution
-        if type(total) is np.ndarray:  # scalars are immutable, and a recorded sum must not be changed
-            owned.add(vertex)
-        else:
-            owned.discard(vertex)  # where the sweep is recorded, a tensor may follow on plain arrays
+        # scalars are immutable, and a recorded sum must not be changed: a tensor may follow on plain arrays there
+        note = owned.add if type(total) is ndarray else owned.discard
+        note(vertex)
 
 
 def _add_pick(table: dict[Vertex, Array], parent: Vertex, pick: Pick) -> None:

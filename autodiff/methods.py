@@ -81,51 +81,51 @@ class ArrayMethods(NumPyProtocols):
         return (self[i] for i in range(len(self)))
 
     def __add__(self, other: Any) -> Self:
-        result: Self = OPS["add"](self, other)
+        result: Self = OPS["add"].call(self, other)
         return result
 
     def __radd__(self, other: Any) -> Self:
-        result: Self = OPS["add"](other, self)
+        result: Self = OPS["add"].call(other, self)
         return result
 
     def __sub__(self, other: Any) -> Self:
-        result: Self = OPS["subtract"](self, other)
+        result: Self = OPS["subtract"].call(self, other)
         return result
 
     def __rsub__(self, other: Any) -> Self:
-        result: Self = OPS["subtract"](other, self)
+        result: Self = OPS["subtract"].call(other, self)
         return result
 
     def __mul__(self, other: Any) -> Self:
-        result: Self = OPS["multiply"](self, other)
+        result: Self = OPS["multiply"].call(self, other)
         return result
 
     def __rmul__(self, other: Any) -> Self:
-        result: Self = OPS["multiply"](other, self)
+        result: Self = OPS["multiply"].call(other, self)
         return result
 
     def __truediv__(self, other: Any) -> Self:
-        result: Self = OPS["divide"](self, other)
+        result: Self = OPS["divide"].call(self, other)
         return result
 
     def __rtruediv__(self, other: Any) -> Self:
-        result: Self = OPS["divide"](other, self)
+        result: Self = OPS["divide"].call(other, self)
         return result
 
     def __floordiv__(self, other: Any) -> Self:
-        result: Self = OPS["floor_divide"](self, other)
+        result: Self = OPS["floor_divide"].call(self, other)
         return result
 
     def __rfloordiv__(self, other: Any) -> Self:
-        result: Self = OPS["floor_divide"](other, self)
+        result: Self = OPS["floor_divide"].call(other, self)
         return result
 
     def __mod__(self, other: Any) -> Self:
-        result: Self = OPS["remainder"](self, other)
+        result: Self = OPS["remainder"].call(self, other)
         return result
 
     def __rmod__(self, other: Any) -> Self:
-        result: Self = OPS["remainder"](other, self)
+        result: Self = OPS["remainder"].call(other, self)
         return result
 
     def __divmod__(self, other: Any) -> tuple[Self, Self]:
@@ -137,19 +137,19 @@ class ArrayMethods(NumPyProtocols):
         return result
 
     def __pow__(self, other: Any) -> Self:
-        result: Self = OPS["power"](self, other)
+        result: Self = OPS["power"].call(self, other)
         return result
 
     def __rpow__(self, other: Any) -> Self:
-        result: Self = OPS["power"](other, self)
+        result: Self = OPS["power"].call(other, self)
         return result
 
     def __matmul__(self, other: Any) -> Self:
-        result: Self = OPS["matmul"](self, other)
+        result: Self = OPS["matmul"].call(self, other)
         return result
 
     def __rmatmul__(self, other: Any) -> Self:
-        result: Self = OPS["matmul"](other, self)
+        result: Self = OPS["matmul"].call(other, self)
         return result
 
     def __neg__(self) -> Self:
@@ -420,5 +420,5 @@ def _numpy(first: T, function: Any, *arguments: Any, **settings: Any) -> T:
 
 
 def _call(first: T, name: str, *arguments: Any, **settings: Any) -> T:
-    result: T = OPS[name](first, *arguments, **settings)
+    result: T = OPS[name].call(first, *arguments, **settings)
     return result

@@ -87,9 +87,7 @@ class Switch:
         return Mode(record, decompose, anomaly, nested, path, outer)
 
     def __exit__(self, *error: object) -> None:
-        outer = _mode.get().outer
-        assert outer is not None
-        _mode.set(outer)
+        _mode.set(_mode.get().outer or Mode())  # there is always an outer one
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         if inspect.isgeneratorfunction(function):

@@ -110,7 +110,7 @@ class Op(Spec, Generic[P, R]):
 
     # --- calling ---
 
-    def _call(self, *args: Any, **settings: Any) -> Any:
+    def call(self, *args: Any, **settings: Any) -> Any:
         """Compute, and record where an argument is a tensor that requires a gradient."""
         if len(args) != self.arity:
             args = binding.arrange(self, args, settings)
@@ -182,7 +182,7 @@ class Op(Spec, Generic[P, R]):
             node.origin = anomaly.origin_of(node)
         return wrap(out, node) if kind is not tuple else tuple(_pick(node, i, part, args) for i, part in enumerate(out))
 
-    __call__ = cast("Callable[Concatenate[Op[P, R], P], R]", _call)  # to a caller, it has the forward's signature
+    __call__ = cast("Callable[Concatenate[Op[P, R], P], R]", call)  # to a caller, it has the forward's signature
 
     def _in_primitives(self, args: Sequence[Any], values: Sequence[Any], settings: dict[str, Any]) -> Any:
         """Run the decomposition in a scope of the op's name."""
