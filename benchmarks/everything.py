@@ -82,8 +82,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     lines = [line for line in plan() if given.only in (None, line[0])]
     if not lines:
         options.error(f"--only: {given.only!r} is no command of {', '.join(dict.fromkeys(line[0] for line in plan()))}")
+    rounds = [] if given.rounds is None else ["--rounds", str(given.rounds)]
     if given.list:
-        print("\n".join(shlex.join(["python", "-m", "benchmarks", *line]) for line in lines))
+        print("\n".join(shlex.join(["python", "-m", "benchmarks", *line, *rounds]) for line in lines))
         return 0
     if given.json is None:
         options.error("--json FILE is needed: where to write the figures")
@@ -94,7 +95,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         except ValueError as error:
             options.error(f"--json: {error}")
     done = [run["line"] for run in found["runs"]]
-    rounds = [] if given.rounds is None else ["--rounds", str(given.rounds)]
     for number, short in enumerate(lines, 1):
         line = [*short, *rounds]
         if line in done:

@@ -29,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         runs = json.loads(given.file.read_text(encoding="utf-8"))["runs"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         parser.error(f"{given.file} is not a file that 'everything' has written: {error!r}")
+    if not list(_bars(runs)) and not _scaling(runs):
+        parser.error(f"{given.file} has neither steps beside {label(PEER)} nor scaling, and nothing else is drawn")
     try:
         draw(runs, given.output)
     except ImportError:
@@ -56,7 +58,7 @@ def _ratios(axes: Any, runs: Sequence[Mapping[str, Any]]) -> None:
     """Draw a bar for each config and number of threads."""
     bars = list(_bars(runs))
     heights = [ratio for _, ratio in bars]
-    axes.bar(range(len(bars)), heights, color=[COLOURS[OURS] if height <= 1 else COLOURS[PEER] for height in heights])
+    axes.bar(range(len(bars)), heights, color=COLOURS[OURS])
     for place, height in enumerate(heights):
         axes.annotate(f"{height:.2f}", (place, height), ha="center", va="bottom")
     axes.axhline(1, color="black", linewidth=0.8)

@@ -397,6 +397,10 @@ def test_plot_refuses_another_file(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["plot", str(file), "-o", str(tmp_path / "a.svg")])
     assert "is not a file that 'everything' has written" in capsys.readouterr().err
+    file.write_text('{"runs": []}', encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(["plot", str(file), "-o", str(tmp_path / "a.svg")])
+    assert "has neither steps beside PyTorch" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("given", ["", "folder", "nowhere/a.json", "/dev/null"])
