@@ -113,7 +113,7 @@ def sweep(
                 before = table.get(parent)
                 if before is None and type(parent) is Node:
                     table[parent] = contribution
-                elif kind is not ndarray and before is not None and type(before) is kind:  # immutable scalars
+                elif kind is not ndarray and before is not None and type(before) is kind:  # scalars, recorded tensors
                     table[parent] = before + contribution
                 else:
                     _add(table, owned, parent, contribution)

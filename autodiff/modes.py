@@ -87,7 +87,7 @@ class Switch:
         return Mode(record, decompose, anomaly, nested, path, outer)
 
     def __exit__(self, *error: object) -> None:
-        _mode.set(_mode.get().outer or Mode())  # there is always an outer one
+        _mode.set(cast(Mode, _mode.get().outer))
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         if inspect.isgeneratorfunction(function):

@@ -16,9 +16,6 @@ class Saved(NamedTuple):
     values: dict[str, Any]
 
 
-_new = tuple.__new__  # at half the cost of the class's own
-
-
 def save(out: R, /, **values: Any) -> R:
     """Return an op's output together with values that its rules ask for by name.
 
@@ -43,4 +40,4 @@ def save(out: R, /, **values: Any) -> R:
     ... def _(g, x, out, n):
     ...     return g * x / (n * out)
     """
-    return _new(Saved, (out, values))  # type: ignore[return-value]  # taken apart by the recording call, never seen
+    return Saved(out, values)  # type: ignore[return-value]  # taken apart by the recording call, so never seen outside

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 
 from .sizes import Size
+from .targets import function_of
 
 __all__ = ["main"]
 
 
 def main(task: str, size: str, threads: str) -> None:
     """Import a library, build the model, take one step, print its loss."""
-    module, _, function = task.partition(":")
-    made = getattr(importlib.import_module(module), function)(size=Size(**json.loads(size)), threads=int(threads))
+    made = function_of(task)(size=Size(**json.loads(size)), threads=int(threads))
     print(made["step"]())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import statistics
 import sys
@@ -15,6 +14,7 @@ from .options import add_config, add_peers, add_rounds, add_threads, named_size
 from .peers import OURS, PEERS, label
 from .report import note, progress, table
 from .sizes import Size
+from .targets import function_of
 from .workers import Worker, WorkerError, blas_threads
 
 __all__ = ["arguments", "resettable", "run", "stages"]
@@ -90,17 +90,16 @@ def stages(task: str, size: Size, threads: int) -> dict[str, Callable[[], float]
     ``imported`` imports the library, ``built`` makes the model, its optimiser and the batch, ``peak`` takes steps and
     returns the highest that there was at any time since the import.
     """
-    module, _, function = task.partition(":")
     made: dict[str, Callable[[], float]] = {}
 
     def imported() -> float:
-        importlib.import_module(module)
+        function_of(task)
         if resettable():
             CLEAR.write_text("5", encoding="ascii")  # the mark becomes what is resident now
         return _resident("VmRSS")
 
     def built() -> float:
-        made.update(getattr(importlib.import_module(module), function)(size=size, threads=threads))
+        made.update(function_of(task)(size=size, threads=threads))
         return _resident("VmRSS")
 
     def peak() -> float:

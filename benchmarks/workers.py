@@ -6,7 +6,6 @@ often, and the child answers with a line: the seconds that each call took, and w
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import subprocess
@@ -20,6 +19,7 @@ from typing import Any
 
 from .peers import PEERS
 from .sizes import Size
+from .targets import function_of
 
 __all__ = ["Answer", "Worker", "WorkerError", "blas_threads", "environment", "start"]
 
@@ -143,8 +143,7 @@ def main(target: str, arguments: str) -> None:
 def _prepare(target: str, arguments: dict[str, Any]) -> dict[str, Callable[[], float | None]]:
     if "size" in arguments:
         arguments["size"] = Size(**arguments["size"])
-    module, _, function = target.partition(":")
-    made: dict[str, Callable[[], float | None]] = getattr(importlib.import_module(module), function)(**arguments)
+    made: dict[str, Callable[[], float | None]] = function_of(target)(**arguments)
     return made
 
 
