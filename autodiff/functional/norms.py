@@ -74,7 +74,7 @@ def layer_norm(x: Array, gamma: Array = None, beta: Array = None, *, eps: float 
     >>> x.grad.round(4)
     array([ 0.2683, -0.3578, -0.0894,  0.1789])
     """
-    _width("layer_norm", x, gamma=gamma, beta=beta)
+    _check_width("layer_norm", x, gamma=gamma, beta=beta)
     shape = np.shape(x)
     x, dtype = _wide(_promoted(x, gamma, beta))
     xhat = x - _mean(x)
@@ -127,7 +127,7 @@ def _(g: Array, gamma: Array, xhat: Array, rstd: Array, needs: tuple[bool, ...])
 
 @layer_norm.decomposition
 def _(x: Array, gamma: Array = None, beta: Array = None, *, eps: float = 1e-5) -> Array:
-    _width("layer_norm", x, gamma=gamma, beta=beta)
+    _check_width("layer_norm", x, gamma=gamma, beta=beta)
     centred = x - np.mean(x, axis=-1, keepdims=True)
     variance = np.mean(centred * centred, axis=-1, keepdims=True)
     return _affine(centred / np.sqrt(variance + float(eps)), gamma, beta)
@@ -188,7 +188,7 @@ def rms_norm(x: Array, gamma: Array = None, *, eps: float = 1e-5) -> Array:
     >>> x.grad.round(4)
     array([ 0.353 , -0.0243, -0.0365, -0.0487])
     """
-    _width("rms_norm", x, gamma=gamma)
+    _check_width("rms_norm", x, gamma=gamma)
     shape = np.shape(x)
     x, dtype = _wide(_promoted(x, gamma))
     y = x * x
@@ -225,7 +225,7 @@ def _(g: Array, gamma: Array, xhat: Array, rrms: Array, needs: tuple[bool, ...])
 
 @rms_norm.decomposition
 def _(x: Array, gamma: Array = None, *, eps: float = 1e-5) -> Array:
-    _width("rms_norm", x, gamma=gamma)
+    _check_width("rms_norm", x, gamma=gamma)
     return _affine(x / np.sqrt(np.mean(np.square(x), axis=-1, keepdims=True) + float(eps)), gamma, None)
 
 
@@ -283,8 +283,8 @@ def _total(p: Array) -> Array:
     return np.matmul(np.ones(len(p), p.dtype), p)
 
 
-def _width(name: str, x: Array, **parameters: Array) -> int:
-    """Return the length of the last axis, which the gain and bias must have."""
+def _check_width(name: str, x: Array, **parameters: Array) -> None:
+    """Refuse an empty last axis, and a gain or bias of another length."""
     shape = np.shape(x)
     if not shape or not shape[-1]:
         raise ValueError(f"{name} normalises the last axis, of at least one element; x has the shape {shape}")
@@ -293,4 +293,3 @@ def _width(name: str, x: Array, **parameters: Array) -> int:
             raise ValueError(
                 f"{name}: {parameter} must have the shape {shape[-1:]}, that of a row of x; got {np.shape(value)}"
             )
-    return int(shape[-1])
