@@ -348,7 +348,7 @@ def _eval(given: argparse.Namespace) -> int:
     exact = exact_match(model, data) if isinstance(data, TaskData) else None
     if loss is None:
         raise DataError(f"{data.source} is too short to validate on")
-    _show({"source": data.source, **_scores(loss, exact, data, data.baselines())})
+    _show({"source": data.source, **_scores(loss, exact, data, data.baselines()), "checkpoint": str(path)})
     return 0
 
 

@@ -505,7 +505,10 @@ def test_eval_repeats_the_loss_of_training(capsys, trained):
     last = json.loads(Path(trained, "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
     assert re.search(rf"^validation loss +{last['val_loss']:.4f} nats per token, ", out, re.MULTILINE)
     assert "bigram" in out
-    assert gpt(capsys, "eval", f"{trained}/best.safetensors")[0].startswith("source")
+    assert "checkpoint.safetensors" in out.splitlines()[-1]  # it says which run it took, also where none was named
+    out, _ = gpt(capsys, "eval", f"{trained}/best.safetensors")
+    assert out.startswith("source")
+    assert out.splitlines()[-1].endswith(f"{trained}/best.safetensors")
 
 
 def test_eval_on_another_text_in_the_same_letters(capsys, trained):
