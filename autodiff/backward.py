@@ -18,7 +18,8 @@ import numpy as np
 from numpy import ndarray
 
 from .broadcasting import may_sum, sum_to
-from .node import RELEASED, Array, Leaf, Node, Rule, Vertex
+from .node import RELEASED, SCALARS, Array, Leaf, Node, Vertex
+from .rules import Rule
 
 __all__ = ["Watch", "sweep"]
 
@@ -26,9 +27,6 @@ Watch: TypeAlias = Callable[[Node, str, Array, Array], None]
 """Called with (node, argument, contribution, sum so far) for every contribution that a rule makes."""
 
 Lift: TypeAlias = Callable[[Node], Any]
-
-
-_ARRAYS = frozenset({ndarray, np.float64, np.float32})
 
 
 def sweep(
@@ -72,6 +70,7 @@ def sweep(
     """
     table: dict[Vertex, Array] = {}
     owned: set[Vertex] = set()
+    dtype_of = SCALARS.get
     results: dict[Vertex, Array] = {}
     nodes, wanted = _order([vertex for vertex, _ in roots], targets, since=since)
     for vertex, cotangent in roots:
@@ -100,12 +99,15 @@ def sweep(
             except Exception as error:
                 error.add_note(f"in the VJP rule of {_describe(node, rule)}")
                 raise
-            for i, contribution in _parts(rule, node, answer, needs) if rule.several else [(rule.arguments[0], answer)]:
+            for i, contribution in _parts(rule, node, answer, needs) if rule.several else ((rule.first, answer),):
                 parent = node.parents[i]
-                if parent is None:
-                    continue
+                assert parent is not None  # what needs a gradient has a place in the graph
                 kind = type(contribution)
-                if kind not in _ARRAYS or contribution.shape != parent.shape or contribution.dtype is not parent.dtype:
+                if kind is ndarray:
+                    fits = contribution.shape == parent.shape and contribution.dtype is parent.dtype
+                else:
+                    fits = parent.dtype is dtype_of(kind) and not parent.shape
+                if not fits:
                     if kind is Pick:
                         _add_pick(table, parent, contribution)
                         continue
@@ -137,7 +139,7 @@ def _order(
 ) -> tuple[list[Node], set[Vertex] | None]:
     """Return the nodes to visit, oldest first, and, if there are targets, the vertices that lead to one."""
     stack: list[Node] = [vertex for vertex in dict.fromkeys(roots) if type(vertex) is Node]
-    seen: set[Vertex | None] = {None, *roots, *end}
+    seen: set[Vertex | None] = {*roots, *end}
     nodes: list[Node] = []
     while stack:
         node = stack.pop()
@@ -148,9 +150,9 @@ def _order(
             )
         nodes.append(node)
         for parent in node.parents:
-            if parent not in seen:
+            if type(parent) is Node and parent not in seen:
                 seen.add(parent)
-                if type(parent) is Node and parent.number > since:
+                if parent.number > since:
                     stack.append(parent)
     nodes.sort(key=attrgetter("number"))
     if targets is None:

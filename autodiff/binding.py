@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from .hints import refuse_settings
 from .node import Spec
 from .protocols import NumPyProtocols
 
-__all__ = ["arrange", "bind", "convert", "result"]
+__all__ = ["arrange", "bind", "convert", "result", "shapes"]
 
 
 def arrange(op: Spec, args: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
@@ -49,10 +50,11 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
     What can change is copied, so that a rule will read what the forward has read.
     """
     signature = op.signature
+    if not settings.keys() <= signature.names:
+        unknown = [name for name in settings if name not in signature.names]
+        refuse_settings(f"{op.name}()", unknown, list(signature.full.parameters), f"; it is {op.name}{signature}")
     bound = {**signature.settings, **settings}
     for name, value in settings.items():
-        if name not in signature.order:
-            refuse_settings(f"{op.name}()", [name], list(signature.full.parameters), f"; it is {op.name}{signature}")
         if type(value) not in _UNCHANGING:
             if isinstance(value, NumPyProtocols):
                 raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
@@ -63,13 +65,21 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
     return bound
 
 
-def result(op: Spec, out: Any) -> Any:
-    """Make an array or NumPy scalar of what a forward has returned."""
+def shapes(values: Iterable[Any]) -> str:
+    """Name the shapes of the arguments that were given."""
+    return ", ".join([str(np.shape(value)) for value in values if value is not None])
+
+
+def result(op: Spec, out: Any) -> tuple[Any, Any, Any]:
+    """Make arrays or NumPy scalars of what a forward has returned; with their shapes and dtypes, lists for several."""
+    if isinstance(out, (tuple, list)):
+        parts = tuple(map(np.asarray, out))
+        return parts, [part.shape for part in parts], [part.dtype for part in parts]
     array = np.asarray(out)
     if array.dtype.kind not in "fiub":
         what = "None: does it lack a return?" if out is None else f"{type(out).__name__} of dtype {array.dtype}"
         raise TypeError(f"the forward of {op.name!r} returned {what}")
-    return array[()]
+    return array[()], array.shape, array.dtype
 
 
 _UNCHANGING = frozenset({int, float, bool, str, type(None)})

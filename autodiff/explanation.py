@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from . import functional
-from .node import OPS, TWINS, Rule
+from .node import OPS, TWINS
 from .op import Op
+from .rules import Rule
 from .signature import nearest
 from .source import text_of
 from .tensor import Tensor

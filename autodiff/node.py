@@ -8,22 +8,24 @@ die by reference count alone.
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from operator import getitem
 from threading import Lock
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 from weakref import ReferenceType
 
 import numpy as np
 
+from .rules import Rule
 from .signature import RESERVED, Signature, nearest
 
-__all__ = ["OPS", "TWINS", "Array", "Leaf", "Node", "Plan", "Rule", "Spec", "Vertex", "clock"]
+__all__ = ["OPS", "SCALARS", "TWINS", "Array", "Leaf", "Node", "Plan", "Spec", "Vertex", "clock", "record"]
 
 Array: TypeAlias = Any
 """What a rule computes with: an ndarray or NumPy scalar; a Tensor where the backward pass is itself recorded."""
+
+SCALARS: Final[dict[type, np.dtype[Any]]] = {kind: np.dtype(kind) for kind in (np.float64, np.float32)}
+"""The dtypes of NumPy's scalars, by type: to look one up costs a third of asking the scalar."""
 
 clock: Callable[[], int] = itertools.count(1).__next__
 """The creation counter: every node's number, and the stamp of every write to a leaf's data, in one order."""
@@ -98,17 +100,19 @@ class Node:
         "tensor",
     )  # fmt: skip
     requires_grad: Final = True  # a call is only recorded if one of its arguments does
-
-    def __init__(
-        self, plan: Plan, parents: tuple[Vertex | None, ...], inputs: Sequence[Any] | None, out: Any,
-        extra: dict[str, Any] | None, settings: Mapping[str, Any], shape: Any, dtype: Any, scope: str,
-        root: Leaf | None,
-    ) -> None:  # fmt: skip
-        self.plan, self.parents, self.inputs, self.out, self.extra = plan, parents, inputs, out, extra
-        self.settings, self.shape, self.dtype, self.scope, self.root = settings, shape, dtype, scope, root
-        self.tensor: ReferenceType[Any] | None = None
-        self.origin: Any = None
-        self.number = clock()
+    plan: Plan
+    parents: tuple[Vertex | None, ...]
+    inputs: Sequence[Any] | None
+    out: Any
+    extra: dict[str, Any] | None
+    settings: Mapping[str, Any]
+    shape: Any
+    dtype: Any
+    scope: str
+    root: Leaf | None
+    tensor: ReferenceType[Any] | None
+    origin: Any
+    number: int
 
     @property
     def op(self) -> Spec:
@@ -119,38 +123,52 @@ class Node:
         return f"<Node {self.number}: {self.op.name} -> {self.shape} {self.dtype}>"
 
 
+def record(
+    plan: Plan, parents: tuple[Vertex | None, ...], values: list[Any], out: Any, extra: dict[str, Any] | None,
+    settings: Mapping[str, Any], shape: Any, dtype: Any, scope: str, root: Leaf | None,
+) -> Node:  # fmt: skip
+    """Make the node of a call; it keeps what the rules that will run ask for, and nothing else.
+
+    Every call comes here, and to an ``__init__`` it would take half as long again.
+    """
+    for i in plan.drop:
+        values[i] = None
+    node = Node()
+    node.plan = plan
+    node.parents = parents
+    node.inputs = None if plan.keep is None else values
+    node.out = out if plan.keep_out else None
+    node.extra = extra
+    node.settings = settings
+    node.shape = shape
+    node.dtype = dtype
+    node.scope = scope
+    node.root = root
+    node.tensor = node.origin = None
+    node.number = clock()
+    return node
+
+
 Vertex: TypeAlias = Node | Leaf
 
 RELEASED: Final[tuple[Any, ...]] = ("released",)
 """Stands for the saved arguments of a node that a backward pass has consumed."""
 
 
-Run: TypeAlias = Callable[[Any, Array, tuple[bool, ...]], Any]
-"""Runs a rule: (node or its lifted view, g, needs) -> cotangents."""
-
-
-class Rule(NamedTuple):
-    """One VJP rule of an op: for which arguments, by position, and what it asks for."""
-
-    function: Callable[..., Any]
-    arguments: tuple[int, ...]
-    several: bool  # declared for several arguments (or a variadic one): returns a tuple, one cotangent each
-    inputs: frozenset[int]
-    out: bool
-    values: tuple[str, ...]  # names that only `save` can give
-    run: Run
-
-
-class Plan(NamedTuple):
+class Plan:
     """What one pattern of differentiated arguments makes an op keep, and the rules that will run for it."""
 
-    op: Spec
-    rules: tuple[tuple[Rule, tuple[bool, ...]], ...]  # each with the `needs` of its arguments
-    keep: tuple[bool, ...] | None  # which arguments are saved; None for none
-    drop: tuple[int, ...]  # the others, unless none is saved
-    keep_out: bool
-    values: tuple[str, ...]
-    found: set[tuple[str, ...]]  # names of the forward's saved values that were found to be right
+    __slots__ = ("drop", "found", "keep", "keep_out", "op", "rules", "values")
+
+    def __init__(
+        self, op: Spec, rules: tuple[tuple[Rule, tuple[bool, ...]], ...], keep: tuple[bool, ...] | None,
+        keep_out: bool = False, values: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        self.op, self.keep_out, self.values = op, keep_out, values
+        self.rules = rules  # each with the `needs` of its arguments
+        self.keep = keep  # which arguments are saved; None for none
+        self.drop = () if keep is None else tuple(i for i, kept in enumerate(keep) if not kept)
+        self.found: set[tuple[str, ...]] = set()  # names of the forward's saved values that were found to be right
 
 
 class Spec:
@@ -183,25 +201,7 @@ class Spec:
         arguments = tuple(self.argument(name) for name in names)
         if not arguments or len(set(arguments)) != len(arguments):
             raise TypeError(f"op {self.name!r}: name the arguments of the rule, each once; got {tuple(names)}")
-        sources: list[tuple[str, Any]] = []
-        for parameter in inspect.signature(function).parameters.values():
-            name = parameter.name
-            if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
-                raise TypeError(f"op {self.name!r}: a rule takes plain parameters, {parameter} is not one")
-            if name in RESERVED:
-                sources.append((name, None))
-            elif name in self.signature.arguments:
-                sources.append(("inputs", None if self.signature.variadic else self.argument(name)))
-            else:
-                sources.append(("settings" if name in self.signature.order else "extra", name))
-        if ("g", None) not in sources:
-            raise TypeError(f"op {self.name!r}: the rule for {tuple(names)} does not take the cotangent 'g'")
-        several = len(arguments) > 1 or self.signature.variadic
-        inputs = range(len(self.signature.arguments)) if ("inputs", None) in sources else ()
-        kept = frozenset(inputs) | {i for kind, i in sources if kind == "inputs" and i is not None}
-        values = tuple(name for kind, name in sources if kind == "extra")
-        run = _runner(function, sources)
-        rule = Rule(function, arguments, several, kept, ("out", None) in sources, values, run)
+        rule = Rule(self.name, self.signature, names, arguments, function)
         self.rules = [r for r in self.rules if not set(r.arguments) & set(arguments)] + [rule]
         self.plans.clear()
 
@@ -228,8 +228,7 @@ class Spec:
         keep = (bool(kept),) * count if variadic else tuple(i in kept for i in range(count))
         values = tuple(dict.fromkeys(name for rule, _ in rules for name in rule.values))
         keep_out = any(rule.out for rule, _ in rules)
-        drop = tuple(i for i in range(count) if any(keep) and not keep[i])
-        plan = Plan(self, tuple(rules), keep if any(keep) else None, drop, keep_out, values, set())
+        plan = Plan(self, tuple(rules), keep if any(keep) else None, keep_out, values)
         self.plans[mask | 1 << count] = plan
         return plan
 
@@ -253,27 +252,6 @@ class Spec:
                 f"value; known are {', '.join(known)}.{nearest(name, known)} To have a value of the forward, write "
                 f"there: return ad.save(out, {name}=...)"
             )
-
-
-def _runner(function: Callable[..., Any], sources: list[tuple[str, Any]]) -> Run:
-    """Make the call of a rule from a node: fetch each parameter from where it is kept. Common forms are spelled out."""
-    match sources:
-        case [("g", _)]:
-            return lambda node, g, needs: function(g)
-        case [("g", _), ("out", _)]:
-            return lambda node, g, needs: function(g, node.out)
-        case [("g", _), ("inputs", int(i))]:
-            return lambda node, g, needs: function(g, node.inputs[i])
-
-    parts, wholes = ("inputs", "settings", "extra"), ("g", "out", "needs", "inputs")
-    places = [parts.index(kind) if key is not None else len(parts) for kind, key in sources]
-    keys = [key if key is not None else wholes.index(kind) for kind, key in sources]
-
-    def run(node: Any, g: Array, needs: tuple[bool, ...]) -> Any:
-        found = (node.inputs, node.settings, node.extra, (g, node.out, needs, node.inputs))
-        return function(*map(getitem, map(found.__getitem__, places), keys))
-
-    return run
 
 
 OPS: dict[str, Any] = {}

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from . import anomaly, binding, modes
 from .backward import Pick
-from .node import OPS, TWINS, Leaf, Node, Spec, Vertex
+from .node import OPS, SCALARS, TWINS, Leaf, Node, Spec, Vertex, record
 from .protocols import as_numpy
 from .saving import Saved, save
 from .sharing import view_of
@@ -41,6 +41,8 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 _AS_THEY_ARE = frozenset({np.ndarray, float, int, bool, np.float64, np.float32, type(None)})
 """Argument types that a forward takes unconverted. Python's numbers stay what they are: weak in NumPy's promotion."""
+
+_FLOAT32, _FLOAT64 = SCALARS[np.float32], SCALARS[np.float64]
 
 
 def zeros(g: Any) -> Any:
@@ -115,7 +117,7 @@ class Op(Spec, Generic[P, R]):
         if len(args) != self.arity:
             args = binding.arrange(self, args, settings)
         bound = self.defaults if not settings and self.defaults is not None else binding.bind(self, settings)
-        record, decompose, anomalies, _, scope, _ = modes.current()
+        recorded, decompose, anomalies, _, scope, _ = modes.current()
         values: list[Any] = []
         parents: list[Vertex | None] = []
         mask, bit, tensors, loose = 0, 1, False, False
@@ -125,7 +127,7 @@ class Op(Spec, Generic[P, R]):
                 vertex = arg.node
                 if vertex is None:
                     loose = True
-                elif vertex.requires_grad:
+                elif type(vertex) is Node or vertex.requires_grad:
                     mask += bit
                 values.append(arg._values)
                 parents.append(vertex)
@@ -135,11 +137,11 @@ class Op(Spec, Generic[P, R]):
             bit += bit
         if decompose and tensors and self.decomposed is not None:
             return self._in_primitives(args, values, settings)
+        forward = anomaly.quiet(self.forward) if anomalies else self.forward
         try:
-            out = (anomaly.quiet(self.forward) if anomalies else self.forward)(*values, **settings)
+            out = forward(*values, **settings) if settings else forward(*values)
         except Exception as error:
-            shapes = [str(np.shape(value)) for value in values if value is not None]
-            error.add_note(f"in the op {self.name!r}, on arguments of shapes {', '.join(shapes)}")
+            error.add_note(f"in the op {self.name!r}, on arguments of shapes {binding.shapes(values)}")
             raise
         extra, kind = None, type(out)
         if kind is Saved:
@@ -149,38 +151,35 @@ class Op(Spec, Generic[P, R]):
             return out
         if anomalies:
             anomaly.check_forward(self, values, out)
-        if not (mask and record):
+        if not (mask and recorded):
             return self._constants(out, args)
         plan = self.plans.get(mask + bit) or self.plan(mask, len(args))
-        _, rules, keep, drop, keep_out, names, _ = plan
-        if not rules:  # all arguments to differentiate are declared to have no gradient
+        if not plan.rules:  # all arguments to differentiate are declared to have no gradient
             return self._constants(out, args)
         root = None
-        if kind is ndarray:
+        if kind in SCALARS:
+            shape, dtype = (), SCALARS[kind]
+        elif kind is ndarray:
             if out.base is not None or id(out) in map(id, values):
                 out, root = view_of(out, args)
-        elif kind is tuple or kind is list:
-            kind, out = tuple, tuple(map(np.asarray, out))
-        elif not isinstance(out, np.generic):
-            out = binding.result(self, out)
-        if kind is tuple:
-            shape, dtype = [part.shape for part in out], [part.dtype for part in out]
-        else:
             shape, dtype = out.shape, out.dtype
-            if dtype.kind != "f":
+            if dtype is not _FLOAT32 and dtype is not _FLOAT64 and dtype.kind != "f":
                 return self._constants(out, args)
-        # The node keeps what the rules that will run ask for, and nothing else.
+        else:
+            out, shape, dtype = binding.result(self, out)
+            kind = type(out)
+            if kind is not tuple and dtype.kind != "f":
+                return self._constants(out, args)
         if loose:  # constants have a place too: it is drawn, and by it a later write to their data is noticed
             parents = [arg.vertex() if type(arg) is Tensor else None for arg in args]
-        for i in drop:
-            values[i] = None
-        if extra is not None or names:
+        if extra is not None or plan.values:
             extra = self.select(plan, extra or {})
-        inputs = None if keep is None else values
-        node = Node(plan, (*parents,), inputs, out if keep_out else None, extra, bound, shape, dtype, scope, root)
+        node = record(plan, (*parents,), values, out, extra, bound, shape, dtype, scope, root)
         if anomalies:
             node.origin = anomaly.origin_of(node)
-        return wrap(out, node) if kind is not tuple else tuple(_pick(node, i, part, args) for i, part in enumerate(out))
+        if kind is tuple:
+            return tuple(_pick(node, i, part, args) for i, part in enumerate(out))
+        return wrap(out, node)
 
     __call__ = cast("Callable[Concatenate[Op[P, R], P], R]", call)  # to a caller, it has the forward's signature
 
@@ -205,7 +204,7 @@ def _pick(node: Node, i: int, out: NDArray[Any], args: Sequence[Any]) -> Tensor:
     """Make one output of several: its node hands the cotangent on to the call's, with its place."""
     out, root = view_of(out, args)
     settings = {"index": i, "count": len(node.shape)}
-    pick = Node(PICK, (node,), None, None, None, settings, out.shape, out.dtype, node.scope, root)
+    pick = record(PICK, (node,), [], None, None, settings, out.shape, out.dtype, node.scope, root)
     return wrap(out, pick if out.dtype.kind == "f" else None)
 
 

@@ -24,7 +24,7 @@ from . import modes
 from .anomaly import arrays_in
 from .calls import follows
 from .functional.dropout import Draws
-from .node import Node, Plan, Spec, Vertex, clock
+from .node import Node, Plan, Spec, Vertex, clock, record
 from .op import PICK
 from .protocols import to_array
 from .tensor import Tensor, wrap
@@ -260,13 +260,13 @@ _SPEC.name = recompute.__name__  # in pictures and messages
 
 def _outputs(replay: _Replay, results: list[Tensor], parents: list[Vertex]) -> list[Tensor]:
     """Make the node that stands for a call, and its results as outputs of that."""
-    plan = Plan(_SPEC, (), (True,) * len(parents), (), False, (), set())  # no rules: the sweep asks for the replay
+    plan = Plan(_SPEC, (), (True,) * len(parents))  # no rules: the sweep asks for the replay
     shapes, dtypes, scope = [x.shape for x in results], [x.dtype for x in results], modes.current().scope
-    node = Node(plan, tuple(parents), None, None, {"replay": replay}, {}, shapes, dtypes, scope, None)
+    node = record(plan, tuple(parents), [], None, {"replay": replay}, {}, shapes, dtypes, scope, None)
     outputs = []
     for i, result in enumerate(results):
         settings = {"index": i, "count": len(results)}
         root = result.node.root if result.node is not None else None
-        pick = Node(PICK, (node,), None, None, None, settings, result.shape, result.dtype, scope, root)
+        pick = record(PICK, (node,), [], None, None, settings, result.shape, result.dtype, scope, root)
         outputs.append(wrap(result._values, pick))
     return outputs

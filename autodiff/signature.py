@@ -27,6 +27,7 @@ class Signature(NamedTuple):
     optional: int  # how many of them, at the end, default to None
     variadic: bool
     order: tuple[str, ...]  # of the settings
+    names: frozenset[str]  # likewise
     settings: dict[str, Any]  # with their defaults
     required: frozenset[str]  # settings without a default
     full: inspect.Signature
@@ -69,5 +70,5 @@ class Signature(NamedTuple):
             arguments.append(parameter.name)
         if not arguments:
             raise TypeError(f"op {name!r} has no positional parameter: an op needs an array to act on")
-        required = frozenset(order) - settings.keys()
-        return cls(tuple(arguments), optional, variadic, tuple(order), settings, required, full)
+        names = frozenset(order)
+        return cls(tuple(arguments), optional, variadic, tuple(order), names, settings, names - settings.keys(), full)

@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..node import Rule
 from ..op import Op
+from ..rules import Rule
 from .numeric import Vector, flat
 from .report import CheckError, Subject, VJPReport
 from .trial import Recording, Trial, contents

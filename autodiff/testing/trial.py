@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from .. import modes
 from ..backward import sweep
 from ..differentiate import gradients
-from ..node import Array, Leaf, Node, Rule
+from ..node import Array, Leaf, Node
 from ..op import Op
+from ..rules import Rule
 from ..tensor import Tensor, wrap
 from ..trees import leaves
 
