@@ -91,17 +91,20 @@ def sweep(
                 g = _fill_missing(g, node)
             else:  # a function to be recomputed: its nodes are made again, and swept in its place
                 nodes += _replay(node, g, table, owned, wanted, lift is not None)
-        view = node if lift is None else lift(node)
+        view: Any = node if lift is None else lift(node)
         rules = plan.rules if wanted is None else _narrow(node, wanted)
         for rule, needs in rules:
+            only = rule.only
             try:
-                answer = rule.run(view, g, needs)
+                if only is None:
+                    answer = rule.run(view, g, needs)
+                else:  # the two commonest forms, without a detour
+                    answer = rule.function(g) if only < 0 else rule.function(g, view.inputs[only])
             except Exception as error:
                 error.add_note(f"in the VJP rule of {_describe(node, rule)}")
                 raise
             for i, contribution in _parts(rule, node, answer, needs) if rule.several else ((rule.first, answer),):
-                parent = node.parents[i]
-                assert parent is not None  # what needs a gradient has a place in the graph
+                parent: Any = node.parents[i]  # not None: what needs a gradient has a place in the graph
                 kind = type(contribution)
                 if kind is ndarray:
                     fits = contribution.shape == parent.shape and contribution.dtype is parent.dtype
@@ -115,7 +118,7 @@ def sweep(
                 before = table.get(parent)
                 if before is None and type(parent) is Node:
                     table[parent] = contribution
-                elif kind is not ndarray and before is not None and type(before) is kind:  # scalars, recorded tensors
+                elif type(before) is kind and kind is not ndarray:  # scalars, recorded tensors
                     table[parent] = before + contribution
                 else:
                     _add(table, owned, parent, contribution)

@@ -29,6 +29,8 @@ class Rule:
         Positions of the arguments that it is for.
     first : int
         The first of them.
+    only : int or None
+        Position of the one argument that it asks for, after g; -1 if it asks for g alone; None if it is more than that.
     several : bool
         Whether it was declared for several arguments, or for a variadic one: it returns a tuple, one cotangent each.
     inputs : frozenset of int
@@ -41,7 +43,7 @@ class Rule:
         Calls it: (node or its lifted view, g, needs) -> cotangents.
     """
 
-    __slots__ = ("arguments", "first", "function", "inputs", "out", "run", "several", "values")
+    __slots__ = ("arguments", "first", "function", "inputs", "only", "out", "run", "several", "values")
 
     def __init__(
         self, op: str, signature: Signature, names: Sequence[str], arguments: tuple[int, ...],
@@ -62,6 +64,7 @@ class Rule:
         every = range(len(signature.arguments)) if ("inputs", None) in sources else ()
         self.inputs = frozenset(every) | {i for part, i in sources if part == "inputs" and i is not None}
         self.out = ("out", None) in sources
+        self.only = _only(sources)
         self.values = tuple(name for part, name in sources if part == "extra")
         self.run = _runner(function, sources)
 
@@ -79,15 +82,19 @@ def _parameters(op: str, function: Callable[..., Any]) -> Sequence[str]:
     return [*parameters]
 
 
-def _runner(function: Callable[..., Any], sources: list[Source]) -> Callable[[Any, Any, tuple[bool, ...]], Any]:
-    """Make the call of a rule from a node: fetch each parameter from where it is kept. Common forms are spelled out."""
+def _only(sources: list[Source]) -> int | None:
     match sources:
         case [("g", _)]:
-            return lambda node, g, needs: function(g)
-        case [("g", _), ("out", _)]:
-            return lambda node, g, needs: function(g, node.out)
+            return -1
         case [("g", _), ("inputs", int(i))]:
-            return lambda node, g, needs: function(g, node.inputs[i])
+            return i
+    return None
+
+
+def _runner(function: Callable[..., Any], sources: list[Source]) -> Callable[[Any, Any, tuple[bool, ...]], Any]:
+    """Make the call of a rule from a node: fetch each parameter from where it is kept."""
+    if [part for part, _ in sources] == ["g", "out"]:
+        return lambda node, g, needs: function(g, node.out)
 
     parts, wholes = ("inputs", "settings", "extra"), ("g", "out", "needs", "inputs")
     places = [parts.index(part) if key is not None else len(parts) for part, key in sources]
