@@ -54,8 +54,8 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
         unknown = [name for name in settings if name not in signature.names]
         refuse_settings(f"{op.name}()", unknown, list(signature.full.parameters), f"; it is {op.name}{signature}")
     bound = {**signature.settings, **settings}
-    for name, value in settings.items():
-        if type(value) not in _UNCHANGING:
+    if not _UNCHANGING.issuperset(map(type, settings.values())):
+        for name, value in settings.items():
             if isinstance(value, NumPyProtocols):
                 raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
             bound[name] = _own(value)
@@ -90,7 +90,7 @@ def _own(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy()
     if type(value) in (list, tuple):
-        return type(value)([part if type(part) in _UNCHANGING else _own(part) for part in value])
+        return type(value)(value if _UNCHANGING.issuperset(map(type, value)) else map(_own, value))
     return value
 
 

@@ -1,4 +1,4 @@
-"""Arrays walked in pieces that fit in the cache.
+"""Arrays walked in pieces that fit in the cache, and what else several ops ask of their arguments.
 
 A chain of ufuncs over a large array carries it through memory once for every link. Over one piece after another, only
 the first link reads from memory and only the last one writes there; all others find their operands in the cache.
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..node import Array
 
-__all__ = ["aligned", "blocks", "floating", "pieces", "rows", "unboxed"]
+__all__ = ["aligned", "any_outside", "blocks", "floating", "pieces", "rows", "shape_of", "unboxed"]
 
 BLOCK = 1 << 17
 """Bytes of a piece: several fit in the L2 cache of one core, and a ufunc takes longer on one than its call costs."""
@@ -54,7 +54,20 @@ def pieces(*arrays: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
 
 def rows(x: NDArray[Any]) -> NDArray[Any]:
     """Return x as a matrix: all its axes but the last as one."""
-    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    if x.size:
+        return x.reshape(-1, x.shape[-1])
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])  # where nothing is left to infer the number of rows from
+
+
+def shape_of(x: Array) -> tuple[int, ...]:
+    """Return the shape of an array or tensor, () of a number, without the detour of `np.shape` by way of its twin."""
+    shape: tuple[int, ...] = getattr(x, "shape", ())
+    return shape
+
+
+def any_outside(ids: NDArray[np.integer], count: int) -> bool:
+    """Tell whether an id is not one of 0 to count - 1. Read as unsigned, a negative one is larger than all these."""
+    return bool(ids.size) and int(ids.view(ids.dtype.str.replace("i", "u")).max()) >= count
 
 
 def unboxed(x: NDArray[Any]) -> Any:

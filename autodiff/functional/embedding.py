@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..node import Array
 from ..op import op, save
 from ..protocols import to_array
+from ._blocks import any_outside, shape_of
 
 __all__ = ["embedding"]
 
@@ -84,10 +85,12 @@ def _(g: Array, ids: Array, count: int) -> Array:
     ids = np.ravel(ids).astype(np.intp, copy=False)
     result = np.zeros((count, g.shape[-1]), g.dtype)
     if ids.size:
-        order = np.argsort(ids, kind="stable")
-        ranked = ids[order]
-        starts = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))
-        result[ranked[starts]] = np.add.reduceat(g.reshape(ids.size, -1).take(order, axis=0), starts, axis=0)
+        order = ids.argsort(kind="stable")
+        ranked = ids.take(order)
+        first = np.ones(ids.size, bool)
+        np.not_equal(ranked[1:], ranked[:-1], out=first[1:])
+        (starts,) = first.nonzero()
+        result[ranked.take(starts)] = np.add.reduceat(g.reshape(ids.size, -1).take(order, axis=0), starts, axis=0)
     return result
 
 
@@ -99,15 +102,15 @@ def _(table: Array, ids: Array) -> Array:
 def _row_numbers(table: Array, ids: Array) -> NDArray[np.intp]:
     """Check the ids, and return them as an array."""
     numbers: NDArray[Any] = np.asarray(to_array(ids))
-    count = np.shape(table)[0] if np.ndim(table) == 2 else None
-    if count is None:
-        raise ValueError(f"the table must have the shape (V, d), got {np.shape(table)}")
+    shape = shape_of(table)
+    if len(shape) != 2:
+        raise ValueError(f"the table must have the shape (V, d), got {shape}")
     if numbers.dtype.kind not in "iu" and numbers.size:
         raise TypeError(f"ids must be integers, got dtype {numbers.dtype}; convert them, ids.astype(int)")
-    if numbers.size and (numbers.min() < 0 or numbers.max() >= count):
-        wrong = np.argwhere((numbers < 0) | (numbers >= count))[0]
+    if any_outside(numbers, shape[0]):
+        wrong = np.argwhere((numbers < 0) | (numbers >= shape[0]))[0]
         where = f" at position {tuple(wrong.tolist())}" if numbers.ndim else ""
         raise ValueError(
-            f"the id {numbers[tuple(wrong)]}{where} is outside the table of V = {count} rows: ids go from 0 to V - 1"
+            f"the id {numbers[tuple(wrong)]}{where} is outside the table of V = {shape[0]} rows: ids go from 0 to V - 1"
         )
     return numbers.astype(np.intp, copy=False)

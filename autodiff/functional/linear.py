@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ..node import Array
 from ..op import op, save
+from ._blocks import rows, shape_of
 
 __all__ = ["linear"]
 
@@ -68,11 +67,11 @@ def linear(x: Array, weight: Array, bias: Array = None) -> Array:
     array([[2., 2.]])
     """
     _check(x, weight, bias)
-    y = np.matmul(_rows(x), weight)
+    y = np.matmul(rows(x), weight)
     if bias is not None:
         y = np.add(y, bias, out=y) if bias.dtype == y.dtype else y + bias
-    by_columns = weight.flags.f_contiguous and not weight.flags.c_contiguous
-    return save(y.reshape(*x.shape[:-1], weight.shape[1]), by_columns=by_columns)
+    flags = weight.flags
+    return save(y.reshape(x.shape[:-1] + y.shape[1:]), by_columns=flags.f_contiguous and not flags.c_contiguous)
 
 
 # With n rows of X flattened to a matrix, y_ro = sum_i x_ri w_io + b_o. For a scalar L with g_ro = dL/dy_ro:
@@ -84,20 +83,20 @@ def linear(x: Array, weight: Array, bias: Array = None) -> Array:
 
 @linear.vjp("x")
 def _(g: Array, weight: Array) -> Array:
-    return np.matmul(_rows(g), weight.T).reshape(*g.shape[:-1], weight.shape[0])
+    return np.matmul(rows(g), weight.T).reshape(g.shape[:-1] + weight.shape[:1])
 
 
 @linear.vjp("weight")
 def _(g: Array, x: Array, by_columns: bool) -> Array:
     # One product of two matrices, also for a batch. The gradient of a transposed view is computed transposed, so that
     # it lies in memory as the array does that it goes back to.
-    x, g = _rows(x), _rows(g)
+    x, g = rows(x), rows(g)
     return np.matmul(g.T, x).T if by_columns else np.matmul(x.T, g)
 
 
 @linear.vjp("bias")
 def _(g: Array) -> Array:
-    return _rows(g).sum(axis=0)
+    return rows(g).sum(axis=0)
 
 
 @linear.decomposition
@@ -107,14 +106,9 @@ def _(x: Array, weight: Array, bias: Array = None) -> Array:
     return y if bias is None else y + bias
 
 
-def _rows(x: Array) -> Array:
-    """All axes but the last as one."""
-    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-
-
 def _check(x: Array, weight: Array, bias: Array) -> None:
-    shape, matrix = np.shape(x), np.shape(weight)
+    shape, matrix = shape_of(x), shape_of(weight)
     if not shape or len(matrix) != 2 or shape[-1] != matrix[0]:
         raise ValueError(f"linear maps x of shape (..., in) by weight of shape (in, out); got {shape} and {matrix}")
-    if bias is not None and np.shape(bias) != matrix[1:]:
-        raise ValueError(f"linear: bias must have the shape {matrix[1:]}, one for each output; got {np.shape(bias)}")
+    if bias is not None and shape_of(bias) != matrix[1:]:
+        raise ValueError(f"linear: bias must have the shape {matrix[1:]}, one for each output; got {shape_of(bias)}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..node import Array
 from ..op import op, save
-from ._blocks import floating, rows
+from ._blocks import floating, rows, shape_of
 
 __all__ = ["layer_norm", "rms_norm"]
 
@@ -75,8 +75,7 @@ def layer_norm(x: Array, gamma: Array = None, beta: Array = None, *, eps: float 
     array([ 0.2683, -0.3578, -0.0894,  0.1789])
     """
     _check_width("layer_norm", x, gamma=gamma, beta=beta)
-    shape = np.shape(x)
-    x, dtype = _wide(_promoted(x, gamma, beta))
+    x, shape, dtype = _read(x, gamma, beta)
     xhat = x - _mean(x)
     y = xhat * xhat
     rstd = _reciprocal_root(_mean(y), eps)
@@ -189,8 +188,7 @@ def rms_norm(x: Array, gamma: Array = None, *, eps: float = 1e-5) -> Array:
     array([ 0.353 , -0.0243, -0.0365, -0.0487])
     """
     _check_width("rms_norm", x, gamma=gamma)
-    shape = np.shape(x)
-    x, dtype = _wide(_promoted(x, gamma))
+    x, shape, dtype = _read(x, gamma)
     y = x * x
     rrms = _reciprocal_root(_mean(y), eps)
     xhat = x * rrms
@@ -235,15 +233,15 @@ def _affine(xhat: Array, gamma: Array, beta: Array) -> Array:
     return y if beta is None else y + beta
 
 
-def _promoted(x: Array, *parameters: Array) -> Array:
-    """Return the rows of x in the floating dtype of the result, so that what follows can be done in place."""
-    x = rows(floating(x))
-    return x.astype(np.result_type(x, *[p for p in parameters if p is not None]), copy=False)
+def _read(x: Array, *parameters: Array) -> tuple[Array, tuple[int, ...], np.dtype[Any]]:
+    """Return the rows of x, in a type whose range holds sums of squares; and shape and dtype of the result.
 
-
-def _wide(x: Array) -> tuple[Array, np.dtype[Any]]:
-    """Return x in a type whose range holds sums of squares, float32 for float16; and the type that x had."""
-    return (x.astype(np.float32) if x.dtype == np.float16 else x), x.dtype
+    So what follows can be done in place. The rows of float16 are of float32.
+    """
+    x = floating(x)
+    given = [p for p in parameters if p is not None]
+    dtype = x.dtype if all([p.dtype is x.dtype for p in given]) else np.result_type(x, *given)
+    return rows(x).astype(np.float32 if dtype == np.float16 else dtype, copy=False), x.shape, dtype
 
 
 @functools.lru_cache(maxsize=16)
@@ -285,11 +283,11 @@ def _total(p: Array) -> Array:
 
 def _check_width(name: str, x: Array, **parameters: Array) -> None:
     """Refuse an empty last axis, and a gain or bias of another length."""
-    shape = np.shape(x)
+    shape = shape_of(x)
     if not shape or not shape[-1]:
         raise ValueError(f"{name} normalises the last axis, of at least one element; x has the shape {shape}")
     for parameter, value in parameters.items():
-        if value is not None and np.shape(value) != shape[-1:]:
+        if value is not None and shape_of(value) != shape[-1:]:
             raise ValueError(
-                f"{name}: {parameter} must have the shape {shape[-1:]}, that of a row of x; got {np.shape(value)}"
+                f"{name}: {parameter} must have the shape {shape[-1:]}, that of a row of x; got {shape_of(value)}"
             )

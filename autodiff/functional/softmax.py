@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ..node import Array
 from ..op import op, save
 from ..protocols import to_array
-from ._blocks import blocks, floating, rows, unboxed
+from ._blocks import any_outside, blocks, floating, rows, shape_of, unboxed
 
 __all__ = ["cross_entropy", "log_softmax", "softmax"]
 
@@ -273,7 +273,7 @@ def cross_entropy(logits: Array, targets: Array, *, ignore_index: int | None = N
     if ignored is not None:
         losses[ignored.reshape(-1)] = 0
         count, skipped = count - int(np.count_nonzero(ignored)), skipped | ignored.reshape(-1)
-    loss = _reduce(losses.reshape(np.shape(logits)[:-1]), reduction, count)
+    loss = _reduce(losses.reshape(shape_of(logits)[:-1]), reduction, count)
     return save(loss, ids=ids, shift=shift, total=total, skipped=skipped, count=count)
 
 
@@ -346,7 +346,7 @@ def _read(
     """Check the arguments. Return the ids, with 0 for ignored ones, and which are ignored; None for probabilities."""
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"cross_entropy: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
-    shape, given = np.shape(logits), np.asarray(to_array(targets))
+    shape, given = shape_of(logits), np.asarray(to_array(targets))
     kind = given.dtype.kind
     if kind not in "iuf":
         raise TypeError(f"cross_entropy: targets must be integers or floating, got dtype {given.dtype}")
@@ -365,7 +365,7 @@ def _read(
     ignored = None if ignore_index is None else given == operator.index(ignore_index)
     if ignored is not None:
         given = np.where(ignored, 0, given)
-    if given.size and (given.min() < 0 or given.max() >= shape[-1]):
+    if any_outside(given, shape[-1]):
         wrong = (given < 0) | (given >= shape[-1])
         where = tuple(np.argwhere(wrong)[0].tolist())
         raise ValueError(

@@ -26,7 +26,7 @@ def test_a_row_used_twice_gets_the_sum_and_an_unused_one_nothing():
     rows=st.integers(1, 6),
     width=st.integers(0, 3),
     shape=st.lists(st.integers(0, 4), max_size=3),
-    dtype=st.sampled_from([np.int8, np.uint8, np.int64, np.uint64]),
+    dtype=st.sampled_from([np.int8, np.uint8, np.int64, np.uint64, ">i4"]),
     layout=st.sampled_from(["C", "F", "reversed"]),
     seed=st.integers(0, 99),
 )

@@ -261,7 +261,7 @@ def test_an_impossible_target_has_an_infinite_loss_and_finite_gradients(mode):
     np.testing.assert_array_equal(dz, [[-1.0, 1.0], [0.5, -0.5], [0.0, 0.0]])
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64, ">i4"])
 @pytest.mark.parametrize("ignore_index", [None, -1, 1])
 def test_ids_of_every_integer_type(dtype, ignore_index):
     ours = F.cross_entropy(INPUTS, TARGETS.astype(dtype), ignore_index=ignore_index)
