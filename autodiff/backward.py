@@ -235,8 +235,8 @@ def _parts(rule: Rule, node: Node, answer: Any, needs: tuple[bool, ...]) -> list
         raise TypeError(
             f"the VJP rule of {_describe(node, rule)} returned {given}, instead of a tuple of {len(needs)} cotangents"
         )
-    arguments = range(len(needs)) if node.op.signature.variadic else rule.arguments
-    return [(i, part) for i, part, needed in zip(arguments, answer, needs, strict=True) if needed]
+    arguments = rule.arguments if len(rule.arguments) == len(needs) else range(len(needs))  # of a variadic op, all
+    return [(i, part) for i, part, needed in zip(arguments, answer, needs) if needed]  # noqa: B905  # as checked above
 
 
 def _fit(contribution: Array, parent: Vertex, node: Node, i: int, g: Array) -> Array:

@@ -16,7 +16,7 @@ __all__ = ["cross_entropy", "embedding_back", "gelu", "layer_norm", "layer_norm_
 
 Array = NDArray[Any]
 
-PIECE = 1 << 17
+PIECE = 1 << 18
 """Bytes of an array in one piece of an elementwise chain: several pieces fit in a core's second-level cache."""
 NORM_EPS = 1e-5
 SCALE, CUBIC = math.sqrt(2 / math.pi), 0.044715

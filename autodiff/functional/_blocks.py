@@ -17,7 +17,7 @@ from ..node import Array
 
 __all__ = ["aligned", "any_outside", "blocks", "floating", "pieces", "rows", "shape_of", "unboxed"]
 
-BLOCK = 1 << 17
+BLOCK = 1 << 18
 """Bytes of a piece: several fit in the L2 cache of one core, and a ufunc takes longer on one than its call costs."""
 
 

@@ -29,7 +29,7 @@ FEWEST, MOST = 32, 128
 """Queries of a block: half of all, within these bounds. Few compute less of the forbidden half, but make thin matrices,
 whose products are slower."""
 
-BYTES = 4 * BLOCK
+BYTES = 2 * BLOCK
 """What the scores of a block take, unless those of a single key head take more."""
 
 _ALL = slice(None)
