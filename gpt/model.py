@@ -65,23 +65,21 @@ class Attention(nn.Module):
         offset : int
             Number of earlier positions.
         """
-        c, (rows, length, width) = self.config, x.shape
-        # [B, T, heads * D] -> [B, T, heads, D] -> [B, heads, T, D]. Reshaping to the last shape at once would fit too,
-        # but mix positions with heads.
-        heads = self.qkv(x).reshape(rows, length, -1, c.head_dim).swapaxes(1, 2)
-        q, k, v = F.split(heads, indices_or_sections=[c.n_head, c.n_head + c.n_kv_head], axis=1)
+        c = self.config
+        q, k, v = F.split_heads(self.qkv(x), counts=(c.n_head, c.n_kv_head, c.n_kv_head))
         if c.pos == "rope":
             q, k = F.rope(q, theta=c.rope_theta, offset=offset), F.rope(k, theta=c.rope_theta, offset=offset)
         if memory is not None:
             if k.requires_grad:
                 raise RuntimeError("a cache holds values without gradients: call the model under autodiff.no_grad()")
+            end = offset + x.shape[1]
             for kept, new in zip(memory, (k, v), strict=True):
-                kept[:, :, offset : offset + length] = new.data
-            k, v = memory[:, :, :, : offset + length]
+                kept[:, :, offset:end] = new.data
+            k, v = memory[:, :, :, :end]
         y = F.scaled_dot_product_attention(
             q, k, v, causal=True, dropout=self.dropout.rate, rng=self.dropout.stream() if self.dropout.rate else None
         )
-        out: Tensor = self.proj(y.swapaxes(1, 2).reshape(rows, length, width))
+        out: Tensor = self.proj(F.merge_heads(y))
         return out
 
 

@@ -16,6 +16,7 @@ from .elementwise import *
 from .embedding import *
 from .exponentials import *
 from .gammas import *
+from .heads import *
 from .hyperbolic import *
 from .indexing import *
 from .interpolation import *
