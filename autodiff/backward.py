@@ -1,7 +1,8 @@
 """The backward sweep: from the outputs' cotangents to those of the leaves, in one pass over the graph.
 
-Nodes are collected with an explicit stack, sorted by creation number and visited from the youngest to the oldest, so
-every node is visited once, after all its consumers; nothing is recursive. Cotangents live in a table of this one call.
+Nodes are collected in a list that grows while it is walked, sorted by creation number and visited from the youngest to
+the oldest, so every node is visited once, after all its consumers; nothing is recursive. Cotangents live in a table of
+this one call.
 
 What rules may rely on stands here and only here: results are checked, cast to the argument's dtype, summed back over
 broadcast axes, and added up. A contribution is borrowed as it arrives (a rule may return its own ``g`` for two
@@ -141,22 +142,18 @@ def _order(
     roots: list[Vertex], targets: Collection[Vertex] | None, end: Iterable[Vertex | None] = (), since: int = 0
 ) -> tuple[list[Node], set[Vertex] | None]:
     """Return the nodes to visit, oldest first, and, if there are targets, the vertices that lead to one."""
-    stack: list[Node] = [vertex for vertex in dict.fromkeys(roots) if type(vertex) is Node]
+    nodes: list[Node] = [vertex for vertex in dict.fromkeys(roots) if type(vertex) is Node]
     seen: set[Vertex | None] = {*roots, *end}
-    nodes: list[Node] = []
-    while stack:
-        node = stack.pop()
+    for node in nodes:  # it grows on the way
         if node.inputs is RELEASED:
             raise RuntimeError(
                 f"backward a second time through {node.op.name!r} (node {node.number}): its saved values were released "
                 f"by the first. Pass retain_graph=True to that one; if a value is carried on, cut it off with .detach()"
             )
-        nodes.append(node)
         for parent in node.parents:
-            if type(parent) is Node and parent not in seen:
+            if type(parent) is Node and parent not in seen and parent.number > since:
                 seen.add(parent)
-                if parent.number > since:
-                    stack.append(parent)
+                nodes.append(parent)
     nodes.sort(key=attrgetter("number"))
     if targets is None:
         return nodes, None

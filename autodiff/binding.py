@@ -50,7 +50,7 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
     What can change is copied, so that a rule will read what the forward has read.
     """
     signature = op.signature
-    if not settings.keys() <= signature.names:
+    if not signature.names.issuperset(settings):
         unknown = [name for name in settings if name not in signature.names]
         refuse_settings(f"{op.name}()", unknown, list(signature.full.parameters), f"; it is {op.name}{signature}")
     bound = {**signature.settings, **settings}

@@ -97,8 +97,10 @@ class Scores:
         """View (..., H, m, n) as (..., Hkv, group, m, n). A missing axis of heads, or one of length 1, is one head."""
         if x.ndim == 2:
             x = x[None]
-        own = 1 if x.shape[-3] == 1 else self._heads
-        return x.reshape(*x.shape[:-3], own, x.shape[-3] // max(own, 1), *x.shape[-2:])
+        count = x.shape[-3]
+        if count in (self._heads, 1):  # a group is a single head
+            return x[..., None, :, :]
+        return x.reshape(*x.shape[:-3], self._heads, count // self._heads, *x.shape[-2:])
 
     def blocks(self) -> Iterator[Block]:
         """Walk all blocks; for each part of the heads there is one at least."""

@@ -67,11 +67,12 @@ def linear(x: Array, weight: Array, bias: Array = None) -> Array:
     array([[2., 2.]])
     """
     _check(x, weight, bias)
-    y = np.matmul(rows(x), weight)
+    y = np.empty(x.shape[:-1] + weight.shape[1:], x.dtype if x.dtype is weight.dtype else np.result_type(x, weight))
+    np.matmul(rows(x), weight, out=rows(y))
     if bias is not None:
         y = np.add(y, bias, out=y) if bias.dtype == y.dtype else y + bias
     flags = weight.flags
-    return save(y.reshape(x.shape[:-1] + y.shape[1:]), by_columns=flags.f_contiguous and not flags.c_contiguous)
+    return save(y, by_columns=flags.f_contiguous and not flags.c_contiguous)
 
 
 # With n rows of X flattened to a matrix, y_ro = sum_i x_ri w_io + b_o. For a scalar L with g_ro = dL/dy_ro:

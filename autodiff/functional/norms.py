@@ -75,15 +75,15 @@ def layer_norm(x: Array, gamma: Array = None, beta: Array = None, *, eps: float 
     array([ 0.2683, -0.3578, -0.0894,  0.1789])
     """
     _check_width("layer_norm", x, gamma=gamma, beta=beta)
-    x, shape, dtype = _read(x, gamma, beta)
+    x, y, dtype = _read(x, gamma, beta)
     xhat = x - _mean(x)
-    y = xhat * xhat
-    rstd = _reciprocal_root(_mean(y), eps)
+    scratch = np.multiply(xhat, xhat, out=rows(y))
+    rstd = _reciprocal_root(_mean(scratch), eps)
     xhat *= rstd
-    _scale(xhat, gamma, out=y)
+    _scale(xhat, gamma, out=scratch)
     if beta is not None:
-        y += beta
-    return save(y.astype(dtype, copy=False).reshape(shape), xhat=xhat, rstd=rstd)
+        scratch += beta
+    return save(y.astype(dtype, copy=False), xhat=xhat, rstd=rstd)
 
 
 @layer_norm.vjp("x", "gamma", "beta")
@@ -188,11 +188,12 @@ def rms_norm(x: Array, gamma: Array = None, *, eps: float = 1e-5) -> Array:
     array([ 0.353 , -0.0243, -0.0365, -0.0487])
     """
     _check_width("rms_norm", x, gamma=gamma)
-    x, shape, dtype = _read(x, gamma)
-    y = x * x
-    rrms = _reciprocal_root(_mean(y), eps)
+    x, y, dtype = _read(x, gamma)
+    scratch = np.multiply(x, x, out=rows(y))
+    rrms = _reciprocal_root(_mean(scratch), eps)
     xhat = x * rrms
-    return save(_scale(xhat, gamma, out=y).astype(dtype, copy=False).reshape(shape), xhat=xhat, rrms=rrms)
+    _scale(xhat, gamma, out=scratch)
+    return save(y.astype(dtype, copy=False), xhat=xhat, rrms=rrms)
 
 
 @rms_norm.vjp("x", "gamma")
@@ -233,15 +234,16 @@ def _affine(xhat: Array, gamma: Array, beta: Array) -> Array:
     return y if beta is None else y + beta
 
 
-def _read(x: Array, *parameters: Array) -> tuple[Array, tuple[int, ...], np.dtype[Any]]:
-    """Return the rows of x, in a type whose range holds sums of squares; and shape and dtype of the result.
+def _read(x: Array, *parameters: Array) -> tuple[Array, Array, np.dtype[Any]]:
+    """Return the rows of x, room for the result, and the result's dtype.
 
-    So what follows can be done in place. The rows of float16 are of float32.
+    Rows and room are of a type whose range holds sums of squares: float32 where the result is float16.
     """
     x = floating(x)
     given = [p for p in parameters if p is not None]
     dtype = x.dtype if all([p.dtype is x.dtype for p in given]) else np.result_type(x, *given)
-    return rows(x).astype(np.float32 if dtype == np.float16 else dtype, copy=False), x.shape, dtype
+    wide = np.dtype(np.float32) if dtype == np.float16 else dtype
+    return rows(x).astype(wide, copy=False), np.empty(x.shape, wide), dtype
 
 
 @functools.lru_cache(maxsize=16)
