@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 __all__ = ["Saved", "save"]
 
 R = TypeVar("R")
 
 
-class Saved(NamedTuple):
+class Saved(tuple[Any, dict[str, Any]]):
     """An output together with values of the forward for the rules."""
 
-    out: Any
-    values: dict[str, Any]
+    __slots__ = ()
 
 
 def save(out: R, /, **values: Any) -> R:
@@ -40,4 +39,4 @@ def save(out: R, /, **values: Any) -> R:
     ... def _(g, x, out, n):
     ...     return g * x / (n * out)
     """
-    return Saved(out, values)  # type: ignore[return-value]  # taken apart by the recording call, so never seen outside
+    return Saved((out, values))  # type: ignore[return-value]  # taken apart by the recording call, so never seen outside
