@@ -159,7 +159,7 @@ def _order(
         return nodes, None
     wanted = set(targets)
     for node in nodes:
-        if any(parent in wanted for parent in node.parents):
+        if not wanted.isdisjoint(node.parents):  # None is in no set of vertices
             wanted.add(node)
     return [node for node in nodes if node in wanted], wanted
 
