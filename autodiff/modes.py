@@ -87,7 +87,9 @@ class Switch:
         return Mode(record, decompose, anomaly, nested, path, outer)
 
     def __exit__(self, *error: object) -> None:
-        _mode.set(cast(Mode, _mode.get().outer))
+        outer = _mode.get().outer
+        assert outer is not None  # `__enter__` has set a mode that has one
+        _mode.set(outer)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         if inspect.isgeneratorfunction(function):
