@@ -177,7 +177,7 @@ class Spec:
     def __init__(self, forward: Callable[..., Any], *, elementwise: bool, batched: bool, linear: bool) -> None:
         self.forward = forward
         self.name: str = forward.__name__
-        self.signature = Signature.of(forward)
+        self.signature = Signature(forward)
         self.elementwise, self.batched, self.linear = elementwise, batched, linear
         self.rules: list[Rule] = []
         self.nondifferentiable: set[int] = set()

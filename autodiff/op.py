@@ -31,6 +31,7 @@ from .node import OPS, SCALARS, TWINS, Leaf, Node, Spec, Vertex, record
 from .protocols import as_numpy
 from .saving import Saved, save
 from .sharing import view_of
+from .signature import parameters_of
 from .tensor import Tensor, wrap
 
 __all__ = ["PICK", "Op", "op", "save", "zeros"]
@@ -61,7 +62,6 @@ class Op(Spec, Generic[P, R]):
         batched = ufunc and numpy.signature is not None  # a generalized ufunc broadcasts all but the last axes
         super().__init__(forward, elementwise=elementwise or (ufunc and not batched), batched=batched, linear=linear)
         functools.update_wrapper(self, forward)
-        self.__signature__ = self.signature.full
         self.arity = -1 if self.signature.variadic else len(self.signature.arguments)
         self.defaults = None if self.signature.required else self.signature.settings
         self.twin, self.surrogate = numpy, surrogate
@@ -89,11 +89,12 @@ class Op(Spec, Generic[P, R]):
 
     def decomposition(self, function: Rule) -> Rule:
         """Register the decorated function as the op's meaning in primitives. It takes what the op takes."""
-        ours, theirs = self.signature.full.parameters, inspect.signature(function).parameters
-        if [(p.name, repr(p.default)) for p in ours.values()] != [(p.name, repr(p.default)) for p in theirs.values()]:
+        read = [[(p.name, repr(p.default)) for p in parameters_of(f)] for f in (self.forward, function)]
+        if read[0] != read[1]:
+            ours, theirs = (", ".join(map(str, inspect.signature(f).parameters.values())) for f in (self, function))
             raise TypeError(
-                f"op {self.name!r} takes {', '.join(map(str, ours.values()))}; its decomposition takes "
-                f"{', '.join(map(str, theirs.values()))}; they must be the same, defaults included"
+                f"op {self.name!r} takes {ours}; its decomposition takes {theirs}; they must be the same, defaults "
+                f"included"
             )
         self.decomposed = function
         return function

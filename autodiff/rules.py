@@ -5,17 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from operator import getitem
-from types import FunctionType
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
-from .signature import RESERVED, Signature
+from .signature import RESERVED, Signature, parameters_of
 
 __all__ = ["Rule"]
 
 Source: TypeAlias = tuple[str, Any]
 """Where a parameter of a rule comes from: a part of the node and the key in it, or None for all of it."""
-
-_NOT_PLAIN: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 class Rule:
@@ -69,17 +66,15 @@ class Rule:
         self.run = _runner(function, sources)
 
 
-def _parameters(op: str, function: Callable[..., Any]) -> Sequence[str]:
-    """Return the names of a rule's parameters. A plain function is read directly: all the ops' rules pass here."""
-    if type(function) is FunctionType and not function.__dict__:
-        code = function.__code__
-        if not (code.co_flags & _NOT_PLAIN or code.co_posonlyargcount or code.co_kwonlyargcount):
-            return code.co_varnames[: code.co_argcount]
-    parameters = inspect.signature(function).parameters
-    for parameter in parameters.values():
-        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
-            raise TypeError(f"op {op!r}: a rule takes plain parameters, {parameter} is not one")
-    return [*parameters]
+def _parameters(op: str, function: Callable[..., Any]) -> list[str]:
+    """Return the names of a rule's parameters; refuse those of other kinds."""
+    parameters = parameters_of(function)
+    for parameter in parameters:
+        if parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+            name = stars.get(parameter.kind, "") + parameter.name
+            raise TypeError(f"op {op!r}: a rule takes plain parameters, {name} is not one")
+    return [parameter.name for parameter in parameters]
 
 
 def _only(sources: list[Source]) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 
 import numpy as np
@@ -11,6 +12,7 @@ import autodiff as ad
 from autodiff import Tensor, op, save
 from autodiff.node import OPS, TWINS
 from autodiff.op import Op
+from autodiff.signature import parameters_of
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +31,31 @@ def leaf(data):
 def scaled(x, y=None, *, factor=2.0, mode="plain"):
     """Multiply by a factor and by y."""
     return x * factor * (1.0 if y is None else y)
+
+
+def wrapped(function):
+    return functools.wraps(function)(lambda *args, **settings: function(*args, **settings))
+
+
+def of_many_kinds(a, b=None, /, c=None, *rest, d, e=3, **more):
+    return a
+
+
+class Power:
+    def __call__(self, x, *, power=2):
+        return x**power
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        scaled, wrapped(scaled), of_many_kinds, wrapped(of_many_kinds), Power(), Power().__call__,
+        functools.partial(scaled, factor=3.0), np.linspace, lambda g: g, lambda *, a, b=1: b, lambda *x, y: x, lambda **z: z, lambda: 0,
+    ],
+)  # fmt: skip
+def test_parameters_are_those_of_inspect(function):
+    theirs = [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
+    assert [tuple(p) for p in parameters_of(function)] == theirs
 
 
 def test_it_looks_like_the_function():
