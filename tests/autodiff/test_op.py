@@ -50,7 +50,8 @@ class Power:
     "function",
     [
         scaled, wrapped(scaled), of_many_kinds, wrapped(of_many_kinds), Power(), Power().__call__,
-        functools.partial(scaled, factor=3.0), np.linspace, lambda g: g, lambda *, a, b=1: b, lambda *x, y: x, lambda **z: z, lambda: 0,
+        functools.partial(scaled, factor=3.0), np.linspace,
+        lambda g: g, lambda *, a, b=1: b, lambda *x, y: x, lambda **z: z, lambda: 0,
     ],
 )  # fmt: skip
 def test_parameters_are_those_of_inspect(function):
