@@ -72,11 +72,13 @@ def shapes(values: Iterable[Any]) -> str:
 
 def result(op: Spec, out: Any) -> tuple[Any, Any, Any]:
     """Make arrays or NumPy scalars of what a forward has returned; with their shapes and dtypes, lists for several."""
-    if isinstance(out, (tuple, list)):
+    if type(out) is tuple or type(out) is list:
         parts = tuple(map(np.asarray, out))
         return parts, [part.shape for part in parts], [part.dtype for part in parts]
     array = np.asarray(out)
     if array.dtype.kind not in "fiub":
+        if isinstance(out, np.generic):
+            raise TypeError(f"{op.name}() gave dtype {array.dtype}; tensors hold real numbers")
         what = "None: does it lack a return?" if out is None else f"{type(out).__name__} of dtype {array.dtype}"
         raise TypeError(f"the forward of {op.name!r} returned {what}")
     return array[()], array.shape, array.dtype

@@ -124,7 +124,7 @@ class Node:
 
 
 def record(
-    plan: Plan, parents: tuple[Vertex | None, ...], values: list[Any], out: Any, extra: dict[str, Any] | None,
+    plan: Plan, parents: tuple[Vertex | None, ...], values: Any, out: Any, extra: dict[str, Any] | None,
     settings: Mapping[str, Any], shape: Any, dtype: Any, scope: str, root: Leaf | None,
 ) -> Node:  # fmt: skip
     """Make the node of a call; it keeps what the rules that will run ask for, and nothing else.

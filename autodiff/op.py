@@ -205,7 +205,7 @@ def _pick(node: Node, i: int, out: NDArray[Any], args: Sequence[Any]) -> Tensor:
     """Make one output of several: its node hands the cotangent on to the call's, with its place."""
     out, root = view_of(out, args)
     settings = {"index": i, "count": len(node.shape)}
-    pick = record(PICK, (node,), [], None, None, settings, out.shape, out.dtype, node.scope, root)
+    pick = record(PICK, (node,), None, None, None, settings, out.shape, out.dtype, node.scope, root)
     return wrap(out, pick if out.dtype.kind == "f" else None)
 
 

@@ -262,11 +262,11 @@ def _outputs(replay: _Replay, results: list[Tensor], parents: list[Vertex]) -> l
     """Make the node that stands for a call, and its results as outputs of that."""
     plan = Plan(_SPEC, (), (True,) * len(parents))  # no rules: the sweep asks for the replay
     shapes, dtypes, scope = [x.shape for x in results], [x.dtype for x in results], modes.current().scope
-    node = record(plan, tuple(parents), [], None, {"replay": replay}, {}, shapes, dtypes, scope, None)
+    node = record(plan, tuple(parents), None, None, {"replay": replay}, {}, shapes, dtypes, scope, None)
     outputs = []
     for i, result in enumerate(results):
         settings = {"index": i, "count": len(results)}
         root = result.node.root if result.node is not None else None
-        pick = record(PICK, (node,), [], None, None, settings, result.shape, result.dtype, scope, root)
+        pick = record(PICK, (node,), None, None, None, settings, result.shape, result.dtype, scope, root)
         outputs.append(wrap(result._values, pick))
     return outputs

@@ -39,4 +39,6 @@ def save(out: R, /, **values: Any) -> R:
     ... def _(g, x, out, n):
     ...     return g * x / (n * out)
     """
+    if type(out) is Saved:
+        raise TypeError("save() was given what save() had returned: give all values to one call")
     return Saved((out, values))  # type: ignore[return-value]  # taken apart by the recording call, so never seen outside

@@ -66,7 +66,9 @@ def shape_of(x: Array) -> tuple[int, ...]:
 
 
 def any_outside(ids: NDArray[np.integer], count: int) -> bool:
-    """Tell whether an id is not one of 0 to count - 1. Read as unsigned, a negative one is larger than all these."""
+    """Tell whether an id is not one of 0 to count - 1. Read as unsigned, a negative one is the largest of its type."""
+    if ids.dtype.kind == "i":
+        count = min(count, 1 << (8 * ids.itemsize - 1))
     return bool(ids.size) and int(ids.view(ids.dtype.str.replace("i", "u")).max()) >= count
 
 

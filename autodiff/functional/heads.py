@@ -75,13 +75,13 @@ def split_heads(x: Array, *, counts: Sequence[int]) -> tuple[Array, ...]:
     >>> k.tolist()
     [[[4.0, 5.0], [10.0, 11.0]]]
     """
-    heads = _heads(shape_of(x), counts)
-    apart = x.reshape(x.shape[:-1] + heads).swapaxes(-3, -2)
+    counts, *heads = _heads(shape_of(x), counts)
+    apart = x.reshape((*x.shape[:-1], *heads)).swapaxes(-3, -2)
     parts, start = [], 0
     for count in counts:
         parts.append(apart[..., start : start + count, :, :])
         start += count
-    return save(tuple(parts), heads=heads)
+    return save(tuple(parts), heads=(*heads,))
 
 
 @split_heads.vjp("x")
@@ -99,22 +99,23 @@ def _(g: list[Array], heads: tuple[int, int]) -> Array:
 
 @split_heads.decomposition
 def _(x: Array, *, counts: Sequence[int]) -> tuple[Array, ...]:
-    heads = _heads(shape_of(x), counts)
-    apart = np.swapaxes(np.reshape(x, x.shape[:-1] + heads), -3, -2)
+    counts, *heads = _heads(shape_of(x), counts)
+    apart = np.swapaxes(np.reshape(x, (*x.shape[:-1], *heads)), -3, -2)
     parts: tuple[Array, ...] = tuple(np.split(apart, np.cumsum(counts)[:-1].tolist(), axis=-3))
     return parts
 
 
-def _heads(shape: tuple[int, ...], counts: Sequence[int]) -> tuple[int, int]:
-    """Return the number of all heads and their width."""
-    if not isinstance(counts, (list, tuple)):
-        raise TypeError(f"split_heads: counts must be a list or tuple of integers, got {counts!r}")
+def _heads(shape: tuple[int, ...], given: Sequence[int]) -> tuple[list[int], int, int]:
+    """Check the counts; return them, the number of all heads, and their width."""
+    if not isinstance(given, (list, tuple)) or not all([hasattr(count, "__index__") for count in given]):
+        raise TypeError(f"split_heads: counts must be a list or tuple of integers, got {given!r}")
+    counts = [int(count) for count in given]  # NumPy's narrow integers would wrap
     number = sum(counts)
     if len(shape) < 2 or not counts or min(counts) < 0 or not number or shape[-1] % number:
         raise ValueError(
-            f"split_heads takes x of shape (..., T, N d) and counts of heads, N together; got {shape} and {counts!r}"
+            f"split_heads takes x of shape (..., T, N d) and counts of heads, N together; got {shape} and {given!r}"
         )
-    return number, shape[-1] // number
+    return counts, number, shape[-1] // number
 
 
 @op(

@@ -67,7 +67,7 @@ def linear(x: Array, weight: Array, bias: Array = None) -> Array:
     array([[2., 2.]])
     """
     _check(x, weight, bias)
-    y = np.empty(x.shape[:-1] + weight.shape[1:], x.dtype if x.dtype is weight.dtype else np.result_type(x, weight))
+    y = np.empty(x.shape[:-1] + weight.shape[1:], np.result_type(x, weight))
     np.matmul(rows(x), weight, out=rows(y))
     if bias is not None:
         y = np.add(y, bias, out=y) if bias.dtype == y.dtype else y + bias

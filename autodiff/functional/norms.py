@@ -240,10 +240,10 @@ def _read(x: Array, *parameters: Array) -> tuple[Array, Array, np.dtype[Any]]:
     Rows and room are of a type whose range holds sums of squares: float32 where the result is float16.
     """
     x = floating(x)
-    given = [p for p in parameters if p is not None]
-    dtype = x.dtype if all([p.dtype is x.dtype for p in given]) else np.result_type(x, *given)
+    dtype = np.result_type(x, *[p for p in parameters if p is not None])
     wide = np.dtype(np.float32) if dtype == np.float16 else dtype
-    return rows(x).astype(wide, copy=False), np.empty(x.shape, wide), dtype
+    room = np.empty_like(x, wide) if x.ndim == 2 else np.empty(x.shape, wide)  # so that `rows` of it is a view
+    return rows(x).astype(wide, copy=False), room, dtype
 
 
 @functools.lru_cache(maxsize=16)

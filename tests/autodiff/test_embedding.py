@@ -130,6 +130,15 @@ def test_an_id_outside_the_table_is_named_and_never_wraps_around(ids, named, dec
         F.embedding(table_of(4, 3), ids)
 
 
+@pytest.mark.parametrize(("dtype", "rows"), [(np.int8, 300), (np.int16, 50257), (">i2", 50257), (np.int8, 128)])
+def test_negative_ids_of_narrow_types_do_not_reach_the_end_of_a_large_table(dtype, rows):
+    table = table_of(rows, 1)
+    assert F.embedding(table, np.array([127], dtype)).data == table.data[127]
+    for wrong in (-1, -100, np.iinfo(dtype).min):
+        with pytest.raises(ValueError, match=f"id {wrong} at position"):
+            F.embedding(table, np.array([2, wrong], dtype))
+
+
 @pytest.mark.parametrize("ids", [[0.0, 1.0], [True, False], 1.0])
 def test_ids_that_are_not_integers_are_refused(ids):
     with pytest.raises(TypeError, match="ids must be integers"):

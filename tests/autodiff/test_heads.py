@@ -58,7 +58,14 @@ def test_results_of_a_leaf_are_noticed_when_it_changes():
         y.backward()
 
 
-@pytest.mark.parametrize("counts", [3, np.array([2, 2]), "ab"])
+def test_counts_of_narrow_integers_do_not_wrap():
+    parts = F.split_heads(np.ones((1, 300)), counts=(np.uint8(200), np.uint8(100)))
+    assert [part.shape for part in parts] == [(200, 1, 1), (100, 1, 1)]
+    with pytest.raises(ValueError, match="counts of heads"):
+        F.split_heads(np.ones((1, 88)), counts=(np.uint8(200), np.uint8(100)))
+
+
+@pytest.mark.parametrize("counts", [3, np.array([2, 2]), "ab", (2.0, 2.0), ("a",)])
 def test_counts_are_a_list(counts):
     with pytest.raises(TypeError, match="counts must be a list or tuple"):
         F.split_heads(np.ones((3, 4)), counts=counts)

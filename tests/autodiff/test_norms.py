@@ -209,15 +209,26 @@ def test_wrong_shapes_are_named(call, words):
 
 
 @pytest.mark.parametrize("norm", [F.layer_norm, F.rms_norm])
-def test_half_precision_sums_in_single_precision(norm):
-    a = (1000 + 100 * np.random.default_rng(0).normal(size=(2, 64))).astype(np.float16)
+@pytest.mark.parametrize("dtype", [np.float16, ">f2"])
+def test_half_precision_sums_in_single_precision(norm, dtype):
+    a = (1000 + 100 * np.random.default_rng(0).normal(size=(2, 64))).astype(dtype)
     x = ad.Tensor(a, requires_grad=True)
     y = norm(x)
     assert y.dtype == np.float16
     np.testing.assert_allclose(y.data, norm(a.astype(np.float64)), rtol=2e-3, atol=2e-3)  # 11 bits of significand
     y.sum().backward()
-    assert x.grad.dtype == np.float16
+    assert x.grad.dtype == np.dtype(dtype)
     assert np.isfinite(x.grad).all()
+
+
+@pytest.mark.parametrize("norm", [F.layer_norm, F.rms_norm])
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (4,), (1, 4)])
+def test_any_layout_gives_the_same_numbers(norm, shape):
+    a = np.random.default_rng(0).normal(size=shape)
+    turned = np.asfortranarray(a)
+    np.testing.assert_array_equal(norm(turned, np.arange(4.0)), norm(a, np.arange(4.0)))
+    if len(shape) == 2:  # the result lies as the argument does, so no pass walks across memory
+        assert norm(turned).flags.f_contiguous
 
 
 def test_norms_of_order_p_at_exact_points():

@@ -320,6 +320,8 @@ def test_no_rows_at_all():
         (np.ones((2, 3)), [-2, -1], {"ignore_index": -1}, ValueError, ["target -2", "position (0,)"]),
         (np.ones((2, 2, 3)), [[0, 1], [300, 2]], {}, ValueError, ["target 300", "position (1, 0)"]),
         (np.ones((2, 3)), np.array([0, 255], np.uint8), {}, ValueError, ["target 255"]),
+        (np.ones((2, 256)), np.array([0, -100], np.int8), {}, ValueError, ["target -100"]),  # 156 if read as unsigned
+        (np.ones((2, 256)), np.array([-1, -2], np.int8), {"ignore_index": -1}, ValueError, ["target -2"]),
         (np.ones(3), 3, {}, ValueError, ["target 3 is", "V = 3"]),
         (np.ones((1, 0)), [0], {}, ValueError, ["target 0", "V = 0"]),
         (np.ones((2, 3)), [0, 1, 2], {}, ValueError, ["(2, 3)", "(3,)"]),

@@ -37,6 +37,15 @@ def test_data_shape_and_gradient_are_shown():
     assert (shown["op0"], shown["op1"]) == ("multiply", "add")
 
 
+def test_recomputed_function_before_and_after_backward():
+    x = Tensor(np.ones(2), requires_grad=True, name="x")
+    y = ad.recompute(lambda v: (F.exp(v) * v, v + 1))(x)[0].sum()
+    before = labels(viz.draw_dot(y))
+    assert "recompute" in "".join(before.values())
+    y.backward()
+    assert labels(viz.draw_dot(y)).keys() == before.keys()
+
+
 def test_an_argument_used_twice_has_two_edges_with_their_names():
     x = Tensor(3.0, requires_grad=True)
     first, second = (x * x).node.op.signature.arguments
