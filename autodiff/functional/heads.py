@@ -46,7 +46,7 @@ def split_heads(x: Array, *, counts: Sequence[int]) -> tuple[Array, ...]:
     ----------
     x : array of shape (..., T, N d)
         T positions; N heads of d features each, side by side.
-    counts : sequence of int
+    counts : list or tuple of int
         How many heads each result gets, in their order; N together.
 
     Returns
@@ -58,7 +58,7 @@ def split_heads(x: Array, *, counts: Sequence[int]) -> tuple[Array, ...]:
     ValueError
         If x has no axis of positions, or its features cannot be divided into so many heads.
     TypeError
-        If `counts` is not a sequence of integers.
+        If `counts` is not a list or tuple of integers.
 
     References
     ----------
@@ -131,7 +131,9 @@ def _heads(shape: tuple[int, ...], given: Sequence[int]) -> tuple[list[int], int
     error_samples=[((np.ones((2, 3)),), ValueError)],
 )
 def merge_heads(x: Array) -> Array:
-    """Join the features of all heads: the inverse of `split_heads`, "Concat" in the formula of several heads.
+    """Join the features of all heads side by side: "Concat" in the formula of several heads.
+
+    What `split_heads` has split with a single count it puts together again.
 
     Parameters
     ----------
