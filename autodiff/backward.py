@@ -176,9 +176,10 @@ def _add(table: dict[Vertex, Array], owned: set[Vertex], vertex: Vertex, contrib
         before += contribution
     else:
         total = table[vertex] = before + contribution
-        # scalars are immutable, and a recorded sum must not be changed: a tensor may follow on plain arrays there
-        note = owned.add if type(total) is ndarray else owned.discard
-        note(vertex)
+        if type(total) is ndarray:  # scalars are immutable, and a recorded sum must not be changed
+            owned.add(vertex)
+        else:
+            owned.discard(vertex)  # where the sweep is recorded, a tensor may follow on plain arrays
 
 
 def _add_pick(table: dict[Vertex, Array], parent: Vertex, pick: Pick) -> None:

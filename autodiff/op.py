@@ -43,8 +43,6 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 _AS_THEY_ARE = frozenset({np.ndarray, float, int, bool, np.float64, np.float32, type(None)})
 """Argument types that a forward takes unconverted. Python's numbers stay what they are: weak in NumPy's promotion."""
 
-_FLOAT32, _FLOAT64 = SCALARS[np.float32], SCALARS[np.float64]
-
 
 def zeros(g: Any) -> Any:
     """Give a constant's cotangent: the rule of what `Op.zero` declares."""
@@ -164,7 +162,7 @@ class Op(Spec, Generic[P, R]):
             if out.base is not None or id(out) in map(id, values):
                 out, root = view_of(out, args)
             shape, dtype = out.shape, out.dtype
-            if dtype is not _FLOAT32 and dtype is not _FLOAT64 and dtype.kind != "f":
+            if dtype.kind != "f":
                 return self._constants(out, args)
         else:
             out, shape, dtype = binding.result(self, out)

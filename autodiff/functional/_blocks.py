@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..node import Array
 
-__all__ = ["aligned", "any_outside", "blocks", "floating", "pieces", "rows", "shape_of", "unboxed"]
+__all__ = ["aligned", "any_outside", "blocks", "floating", "pieces", "rows", "unboxed"]
 
 BLOCK = 1 << 18
 """Bytes of a piece: several fit in the L2 cache of one core, and a ufunc takes longer on one than its call costs."""
@@ -54,15 +54,7 @@ def pieces(*arrays: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
 
 def rows(x: NDArray[Any]) -> NDArray[Any]:
     """Return x as a matrix: all its axes but the last as one."""
-    if x.size:
-        return x.reshape(-1, x.shape[-1])
-    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])  # where nothing is left to infer the number of rows from
-
-
-def shape_of(x: Array) -> tuple[int, ...]:
-    """Return the shape of an array or tensor, () of a number, without the detour of `np.shape` by way of its twin."""
-    shape: tuple[int, ...] = getattr(x, "shape", ())
-    return shape
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def any_outside(ids: NDArray[np.integer], count: int) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..node import Array
 from ..op import op, save
-from ._blocks import floating, rows, shape_of
+from ._blocks import floating, rows
 
 __all__ = ["layer_norm", "rms_norm"]
 
@@ -285,11 +285,11 @@ def _total(p: Array) -> Array:
 
 def _check_width(name: str, x: Array, **parameters: Array) -> None:
     """Refuse an empty last axis, and a gain or bias of another length."""
-    shape = shape_of(x)
+    shape = np.shape(x)
     if not shape or not shape[-1]:
         raise ValueError(f"{name} normalises the last axis, of at least one element; x has the shape {shape}")
     for parameter, value in parameters.items():
-        if value is not None and shape_of(value) != shape[-1:]:
+        if value is not None and np.shape(value) != shape[-1:]:
             raise ValueError(
-                f"{name}: {parameter} must have the shape {shape[-1:]}, that of a row of x; got {shape_of(value)}"
+                f"{name}: {parameter} must have the shape {shape[-1:]}, that of a row of x; got {np.shape(value)}"
             )

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ..node import Array
 from ..op import op, save
 from ..protocols import to_array
-from ._blocks import any_outside, blocks, floating, rows, shape_of, unboxed
+from ._blocks import any_outside, blocks, floating, rows, unboxed
 
 __all__ = ["cross_entropy", "log_softmax", "softmax"]
 
@@ -273,7 +273,7 @@ def cross_entropy(logits: Array, targets: Array, *, ignore_index: int | None = N
     if ignored is not None:
         losses[ignored.reshape(-1)] = 0
         count, skipped = count - int(np.count_nonzero(ignored)), skipped | ignored.reshape(-1)
-    loss = _reduce(losses.reshape(shape_of(logits)[:-1]), reduction, count)
+    loss = _reduce(losses.reshape(np.shape(logits)[:-1]), reduction, count)
     return save(loss, ids=ids, shift=shift, total=total, skipped=skipped, count=count)
 
 
@@ -346,7 +346,7 @@ def _read(
     """Check the arguments. Return the ids, with 0 for ignored ones, and which are ignored; None for probabilities."""
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"cross_entropy: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
-    shape, given = shape_of(logits), np.asarray(to_array(targets))
+    shape, given = np.shape(logits), np.asarray(to_array(targets))
     kind = given.dtype.kind
     if kind not in "iuf":
         raise TypeError(f"cross_entropy: targets must be integers or floating, got dtype {given.dtype}")
