@@ -129,7 +129,7 @@ def record(
 ) -> Node:  # fmt: skip
     """Make the node of a call; it keeps what the rules that will run ask for, and nothing else.
 
-    Every call comes here, and to an ``__init__`` it would take half as long again.
+    It is a function because every call comes here, and an ``__init__`` would take half as long again.
     """
     for i in plan.drop:
         values[i] = None
