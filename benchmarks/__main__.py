@@ -15,6 +15,7 @@ __all__ = ["main"]
 OTHERS: Mapping[str, str] = {
     "everything": "all that docs/performance.md quotes, into one file",
     "plot": "draw the figure of docs/performance.md from that file",
+    "baseline": "what all ops and presets compute, bit for bit, to compare later",
     "derivatives": "do the transforms agree with JAX's?",
     "false_alarms": "is the checker ever wrong about a right rule?",
     "recompute": "what autodiff.recompute saves",
