@@ -294,22 +294,33 @@ def _spelled(name: str) -> str:
 
 def _required(function: Any) -> str:
     """Write the arguments of a call with a tensor as the first."""
+    signature = signature_of(function)
     if isinstance(function, np.ufunc):
         names = [f"x{i}" for i in range(1, function.nin + 1)]
     else:
-        parameters = inspect.signature(function).parameters.values()
-        names = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
+        parameters = {} if signature is None else signature.parameters
+        names = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
     return ", ".join(["t", *names[1:]])
 
 
 # --- the arguments of NumPy's functions ---
 
 
+_IN_C: dict[Any, Callable[..., None]] = {
+    np.concatenate: lambda arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind": None,
+    np.dot: lambda a, b, out=None: None,
+    np.inner: lambda a, b, /: None,
+    np.vdot: lambda a, b, /: None,
+    np.where: lambda condition, x=None, y=None, /: None,
+}
+"""The parameters of functions that are written in C: before 2.4, NumPy does not tell them."""
+
+
 @functools.cache
 def signature_of(function: Any) -> inspect.Signature | None:
-    """Return the signature of a function; None for a ufunc, and where it is written in C and has none."""
+    """Return the signature of a function; None for a ufunc, and for one in C that does not tell it."""
     try:
-        return None if isinstance(function, np.ufunc) else inspect.signature(function)
+        return None if isinstance(function, np.ufunc) else inspect.signature(_IN_C.get(function, function))
     except ValueError:
         return None
 

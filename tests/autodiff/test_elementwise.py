@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as npst
 import autodiff as ad
 import autodiff.functional as F
 from autodiff import Tensor
+from autodiff.node import TWINS
 
 
 def leaf(data, dtype=float):
@@ -237,9 +238,9 @@ def test_numpys_names_of_the_limits():
         {"a_min": None, "a_max": 4},
     ]:
         expected = np.clip(x, settings.get("min", settings.get("a_min")), settings.get("max", settings.get("a_max")))
-        np.testing.assert_array_equal(np.clip(leaf(x), **settings).data, expected)
+        np.testing.assert_array_equal(TWINS[np.clip](leaf(x), **settings).data, expected)
     with pytest.raises(TypeError, match="each limit once"):
-        np.clip(leaf(x), 1, min=2)
+        TWINS[np.clip](leaf(x), 1, min=2)  # NumPy has these names since 2.1
 
 
 def test_clip_without_limits_is_a_copy():
