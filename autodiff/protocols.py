@@ -113,6 +113,7 @@ class NumPyProtocols:
         if function in TWINS:
             return TWINS[function](*args, **settings)
         if function in PLAIN:
+            _refuse_tensor_out(function, args, settings)
             return function(*_plain(args), **_plain(settings))
         if function is np.copyto:
             return _copyto(*args, **settings)
@@ -260,6 +261,19 @@ def refuse_out(name: str, out: Any) -> None:
         raise TypeError(
             f"{name} cannot write a tensor's result into out=...: assign the result; for an array on the left of +=, "
             f"write a = a + t"
+        )
+
+
+def _refuse_tensor_out(function: Any, args: Any, settings: Any) -> None:
+    """Refuse to write a plain result into a tensor, in whatever form ``out`` was given."""
+    signature = signature_of(function)
+    if signature is None or "out" not in signature.parameters:
+        return
+    out = signature.bind(*args, **settings).arguments.get("out")
+    if any(isinstance(part, NumPyProtocols) for part in (out if isinstance(out, (tuple, list)) else (out,))):
+        raise TypeError(
+            f"{full_name(function)} cannot write into the tensor in out=..., whose values a graph may have saved: "
+            f"assign the result; a leaf's values are set by t.data = ..."
         )
 
 
