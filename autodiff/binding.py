@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .hints import refuse_settings
 from .node import Spec
 from .protocols import NumPyProtocols
 
-__all__ = ["arrange", "bind", "convert", "result", "shapes"]
+__all__ = ["arrange", "bind", "convert", "outputs", "result", "shapes"]
 
 
 def arrange(op: Spec, args: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
@@ -72,16 +73,34 @@ def shapes(values: Iterable[Any]) -> str:
 
 def result(op: Spec, out: Any) -> tuple[Any, Any, Any]:
     """Make arrays or NumPy scalars of what a forward has returned; with their shapes and dtypes, lists for several."""
-    if type(out) is tuple or type(out) is list:
-        parts = tuple(map(np.asarray, out))
+    if isinstance(out, (tuple, list)):
+        parts = outputs(op, out)
         return parts, [part.shape for part in parts], [part.dtype for part in parts]
-    array = np.asarray(out)
+    array = _output(op, out)
+    return array[()], array.shape, array.dtype
+
+
+def outputs(op: Spec, out: Any) -> tuple[NDArray[Any], ...]:
+    """Make arrays of several outputs; refuse what is no plain tuple or list of arrays."""
+    if type(out) not in (tuple, list):
+        raise TypeError(
+            f"the forward of {op.name!r} returned a {type(out).__name__}: to return several outputs, make it a plain "
+            f"tuple of arrays, tuple(...)"
+        )
+    return tuple([_output(op, part, f" as output {i}") for i, part in enumerate(out)])
+
+
+def _output(op: Spec, out: Any, place: str = "") -> NDArray[Any]:
+    """Make an array of one output; refuse what is none, and names the op."""
+    array = np.asarray(None if isinstance(out, (tuple, list)) else out)
     if array.dtype.kind not in "fiub":
         if isinstance(out, np.generic):
-            raise TypeError(f"{op.name}() gave dtype {array.dtype}; tensors hold real numbers")
-        what = "None: does it lack a return?" if out is None else f"{type(out).__name__} of dtype {array.dtype}"
+            raise TypeError(f"{op.name}() gave dtype {array.dtype}{place}; tensors hold real numbers")
+        what = f"{type(out).__name__} of dtype {array.dtype}{place}; it must be an array"
+        if out is None:
+            what = f"None{place}" + ("; several outputs are all arrays" if place else ": does it lack a return?")
         raise TypeError(f"the forward of {op.name!r} returned {what}")
-    return array[()], array.shape, array.dtype
+    return array
 
 
 _UNCHANGING = frozenset({int, float, bool, str, type(None)})
@@ -91,9 +110,9 @@ def _own(value: Any) -> Any:
     """Copy an array, also one in a list or tuple."""
     if isinstance(value, np.ndarray):
         return value.copy()
-    if type(value) in (list, tuple):
-        return type(value)(value if _UNCHANGING.issuperset(map(type, value)) else map(_own, value))
-    return value
+    if isinstance(value, tuple):  # one of numbers stays as it is; a named one keeps its names
+        return value if _UNCHANGING.issuperset(map(type, value)) else tuple.__new__(type(value), map(_own, value))
+    return list(map(_own, value)) if isinstance(value, list) else value
 
 
 def convert(op: Spec, arg: Any) -> Any:

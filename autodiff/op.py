@@ -191,8 +191,8 @@ class Op(Spec, Generic[P, R]):
 
     def _constants(self, out: Any, args: Sequence[Any]) -> Any:
         """Wrap a result that is not recorded. A view of a leaf remembers it, so that changed data are noticed."""
-        if type(out) is tuple or type(out) is list:
-            return tuple(self._constants(part, args) for part in out)
+        if isinstance(out, (tuple, list)):
+            return tuple(self._constants(part, args) for part in binding.outputs(self, out))
         out, root = view_of(np.asarray(out), args)
         if out.dtype.kind not in "fiub":
             raise TypeError(f"{self.name}() gave dtype {out.dtype}; tensors hold real numbers")

@@ -127,7 +127,7 @@ def to_array(value: Any) -> Any:
 
 def to_index(index: Any) -> Any:
     """Return an index with the tensors in it (integer or boolean ones) replaced by copies of their data."""
-    if type(index) is tuple:
+    if isinstance(index, tuple):
         return tuple(map(to_index, index))
     return np.array(index._values) if isinstance(index, NumPyProtocols) else index
 
@@ -151,9 +151,9 @@ def _copyto(dst: Any, src: Any, *args: Any, **settings: Any) -> None:
 
 def _plain(value: Any) -> Any:
     """Replace tensors by their data, also inside collections."""
-    if type(value) in (list, tuple):
-        return type(value)(map(_plain, value))
-    if type(value) is dict:
+    if isinstance(value, (list, tuple)):
+        return (tuple if isinstance(value, tuple) else list)(map(_plain, value))
+    if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     return to_array(value)
 
@@ -257,7 +257,7 @@ def _late(ufunc: np.ufunc) -> Any:
 
 def refuse_out(name: str, out: Any) -> None:
     """Refuse ``out=``: the result is recorded, so it has to be an array of its own."""
-    if out is not None and not (type(out) is tuple and all(part is None for part in out)):
+    if out is not None and not (isinstance(out, tuple) and all(part is None for part in out)):
         raise TypeError(
             f"{name} cannot write a tensor's result into out=...: assign the result; for an array on the left of +=, "
             f"write a = a + t"

@@ -1,6 +1,7 @@
 """Nested tuples, lists and dictionaries of arrays: what functions take and return besides single arrays.
 
-A tree is a tuple, named tuple, list or dictionary of trees, None (a tree without leaves), or anything else: a leaf.
+A tree is a tuple (also a named one), list or dictionary of trees, None (a tree without leaves), or anything else: a
+leaf. Subclasses of the three are containers like them, and are rebuilt as what they are.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ def _parts(tree: Any) -> dict[str, Any] | None:
         return {}
     if isinstance(tree, dict):
         return {f"[{key!r}]": part for key, part in tree.items()}
-    if type(tree) is tuple or type(tree) is list:
-        return {f"[{i}]": part for i, part in enumerate(tree)}
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return {f".{name}": part for name, part in zip(tree._fields, tree, strict=True)}
+    if isinstance(tree, (tuple, list)):
+        return {f"[{i}]": part for i, part in enumerate(tree)}
     return None
 
 
@@ -48,11 +49,14 @@ def rebuild(tree: Any, values: Iterator[Any]) -> Any:
     if tree is None:
         return None
     made = [rebuild(part, values) for part in parts.values()]
+    if isinstance(tree, tuple):  # of whatever subclass, whose constructor may take something else than its parts
+        return tuple.__new__(type(tree), made)
+    same = copy.copy(tree)  # keeps what a subclass knows, such as a default
     if isinstance(tree, dict):
-        same = copy.copy(tree)  # keeps what a subclass knows, such as a default
         same.update(zip(tree, made, strict=True))
-        return same
-    return type(tree)(*made) if hasattr(tree, "_fields") else type(tree)(made)
+    else:
+        same[:] = made
+    return same
 
 
 def matching(model: Any, tree: Any, place: str) -> Iterator[tuple[str, Any]]:

@@ -287,7 +287,7 @@ def _(g: Array, indices: Array, axis: int | None, shape: tuple[int, ...]) -> Arr
 
 
 def _parts(index: Any) -> tuple[Any, ...]:
-    return index if type(index) is tuple else (index,)
+    return index if isinstance(index, tuple) else (index,)
 
 
 def may_repeat(index: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import inspect
 
@@ -201,17 +200,6 @@ def test_save_of_what_it_returned_is_refused():
     for x in (1.0, leaf(1.0)):
         with pytest.raises(TypeError, match="give all values to one call"):
             made(x)
-
-
-@pytest.mark.parametrize("kind", [collections.namedtuple("Pair", "a b")._make, type("List", (list,), {})])
-def test_sequences_of_other_types_are_one_array(kind):
-    made = Op(lambda x: kind([x + 1, 2 * x]))
-    made.vjp("x")(lambda g: g[0] + 2 * g[1])
-    x = leaf(np.ones(3))
-    with ad.no_grad():
-        assert made(x).shape == (2, 3)
-    made(x).backward(np.ones((2, 3)))
-    assert x.grad.tolist() == [3, 3, 3]
 
 
 def test_saved_values_that_no_rule_asks_for_are_dropped():
