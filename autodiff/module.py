@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import modes
+from .hidden import PLAIN, is_running, slots, warn_of_lost
 from .node import Node
 from .tensor import Tensor
 
@@ -54,9 +55,12 @@ class Module:
     forward: Callable[..., Any]
     _scope: modes.Switch | None = None  # entered by a call; None until a parent holds the module
     _containers: tuple[str, ...] = ()  # attributes whose list or dictionary of parts may grow
+    _kept: tuple[str, ...] = ()  # attributes with results of the module's own calls, such as activations to look at
 
     def __setattr__(self, name: str, value: Any) -> None:
         adopted = self._adopt(name, value)
+        if type(value) is Tensor and type(value.node) is Node and name not in self._kept and is_running(self, Module):
+            object.__setattr__(self, "_kept", (*self._kept, name))
         object.__setattr__(self, name, value)
         if isinstance(value, (list, dict)) and (adopted or not value) and name not in self._containers:
             object.__setattr__(self, "_containers", (*self._containers, name))
@@ -82,10 +86,17 @@ class Module:
 
     def children(self) -> Iterator[tuple[str, Module]]:
         """Yield the parts that this module holds itself, with their names, in the order of definition."""
-        for attribute, value in vars(self).items():
+        for attribute, value in self._attributes():
             for key, part in _entries(attribute, value):
                 if isinstance(part, Module):
                     yield key, part
+
+    def _attributes(self) -> Iterable[tuple[str, Any]]:
+        """Names and values of what an instance holds, in slots too (such as those of a dataclass)."""
+        named = slots(type(self))
+        if not named:
+            return vars(self).items()
+        return [*((name, getattr(self, name)) for name in named if hasattr(self, name)), *vars(self).items()]
 
     def modules(self) -> Iterator[Module]:
         """Yield this module and all parts below, each once, parents first."""
@@ -100,29 +111,53 @@ class Module:
 
     def _names(self) -> list[tuple[str, Tensor]]:
         """List every leaf tensor under every name it has, in the order of definition."""
-        found: list[tuple[str, Tensor]] = []
-        self._collect(found, "", ())
-        return found
+        return self._walk().found
 
-    def _collect(self, found: list[tuple[str, Tensor]], prefix: str, above: tuple[Module, ...]) -> None:
-        """Add the leaf tensors of this tree. A part that holds a module above itself adds nothing there."""
-        above = (*above, self)
-        for attribute, value in vars(self).items():
-            if value is None or type(value) in _PLAIN:
+    def _walk(self) -> _Walk:
+        """Go through this tree; refuse two leaf tensors that have one name."""
+        walk = _Walk(_dotted)
+        self._collect(walk, "", ())
+        tensors: dict[str, Tensor] = {}
+        for name, tensor in walk.found:
+            if tensors.setdefault(name, tensor) is not tensor:
+                placed = _Walk(_indexed)
+                self._collect(placed, "", ())
+                pairs = zip(walk.found, placed.found, strict=True)
+                places = [place for (other, _), (place, _) in pairs if other == name]
+                raise ValueError(
+                    f"{' and '.join(places)} of this {type(self).__name__} have one name, {name!r}, under which only "
+                    f"one could be trained and saved: rename an attribute or a key"
+                )
+        return walk
+
+    def _collect(self, walk: _Walk, prefix: str, above: tuple[int, ...]) -> None:
+        """Add what is in this tree. A part that holds a module above itself adds nothing there."""
+        above = (*above, id(self))
+        walk.modules.append(self)
+        for attribute, value in self._attributes():
+            if value is None or type(value) in PLAIN:
                 continue
-            for key, part in _entries(attribute, value):
+            if type(value) is not Tensor and not isinstance(value, Module):
+                walk.others.append((self, attribute, value))
+            for key, part in _entries(walk.write("", attribute), value, walk.write):
                 if isinstance(part, Module):
-                    if part not in above:
-                        part._collect(found, f"{prefix}{key}.", above)
+                    if id(part) not in above:
+                        part._collect(walk, f"{prefix}{key}.", above)
                 elif type(part.node) is not Node:
-                    found.append((prefix + key, part))
+                    walk.found.append((prefix + key, part))
+                elif part is value:
+                    walk.others.append((self, attribute, value))
 
-    def _leaves(self) -> dict[str, Tensor]:
-        """Every distinct leaf tensor under its first name."""
+    def _leaves(self, warn: bool = False) -> dict[str, Tensor]:
+        """Every distinct leaf tensor under its first name; if asked, with a warning of those that are not found."""
+        walk = self._walk()
         first: dict[int, tuple[str, Tensor]] = {}
-        for name, tensor in self._names():
+        for name, tensor in walk.found:
             first.setdefault(id(tensor), (name, tensor))
-        return dict(first.values())
+        leaves = dict(first.values())
+        if warn:
+            warn_of_lost(walk.modules, leaves.values(), walk.others, Module)
+        return leaves
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
         """Yield name and tensor of every parameter, in the order of definition; a shared one once, by its first name.
@@ -133,8 +168,20 @@ class Module:
             Attribute path, such as ``"blocks.0.attn.qkv.weight"``.
         parameter : Tensor
             A leaf that requires a gradient.
+
+        Raises
+        ------
+        ValueError
+            If two parameters have one name, such as those under the keys 1 and "1" of a dictionary.
+
+        Warns
+        -----
+        UserWarning
+            If an attribute holds a parameter or module where none is looked for: in a set, a function or another
+            object; or a result where a leaf was meant, as in ``self.w = Tensor(..., requires_grad=True) * 0.1``.
         """
-        return ((name, tensor) for name, tensor in self._leaves().items() if tensor.requires_grad)
+        leaves = self._leaves(warn=True)
+        return ((name, tensor) for name, tensor in leaves.items() if tensor.requires_grad)
 
     def parameters(self) -> Iterator[Tensor]:
         """Yield every parameter once, in the order of `named_parameters`."""
@@ -191,7 +238,7 @@ class Module:
     def train(self, mode: bool = True) -> Self:
         """Put the whole tree into training mode; returns the module itself."""
         for module in self.modules():
-            module.training = bool(mode)
+            object.__setattr__(module, "training", bool(mode))  # also of a frozen dataclass
         return self
 
     def eval(self) -> Self:
@@ -218,11 +265,11 @@ class Module:
             yield self
         finally:
             for module, flag in flags:
-                module.training = flag
+                object.__setattr__(module, "training", flag)
 
     def zero_grad(self) -> None:
-        """Set the gradient of every parameter to None."""
-        for tensor in self.parameters():
+        """Set the gradient of every leaf tensor to None, also of frozen ones: theirs is from before."""
+        for tensor in self._leaves().values():
             tensor.grad = None
 
     # --- values out and in ---
@@ -235,7 +282,7 @@ class Module:
         dict of str to ndarray
             All leaf tensors by their first name: the parameters, and those that require no gradient (frozen ones).
         """
-        return {name: tensor.numpy() for name, tensor in self._leaves().items()}
+        return {name: tensor.numpy() for name, tensor in self._leaves(warn=True).items()}
 
     def load_state_dict(self, state: Mapping[str, ArrayLike]) -> None:
         """Copy values in: all that the module has, and nothing else.
@@ -317,10 +364,29 @@ class Module:
         return "\n".join(f"{a:<{name_width}}  {b:>{shape_width}}  {c:>{count_width}}" for a, b, c in rows)
 
 
-_PLAIN = frozenset({bool, int, float, str, np.ndarray, modes.Switch})  # types of attributes that hold no parts
+class _Walk:
+    """What a walk through a tree of modules has come by, and how it writes the names."""
+
+    __slots__ = ("found", "modules", "others", "write")
+
+    def __init__(self, write: Callable[[str, Any], str]) -> None:
+        self.write = write
+        self.found: list[tuple[str, Tensor]] = []  # leaf tensors
+        self.modules: list[Module] = []  # each as often as it is held
+        self.others: list[tuple[Module, str, Any]] = []  # attributes that are neither
 
 
-def _entries(name: str, value: Any) -> Iterable[tuple[str, Any]]:
+def _dotted(above: str, step: Any) -> str:
+    """Name an attribute, or what a collection has under an index or key."""
+    return f"{above}.{step}" if above else step
+
+
+def _indexed(above: str, step: Any) -> str:
+    """Likewise as one writes it in Python, where no two places look alike."""
+    return f"{above}[{step!r}]" if above else step if step.isidentifier() else repr(step)
+
+
+def _entries(name: str, value: Any, write: Callable[[str, Any], str] = _dotted) -> Iterable[tuple[str, Any]]:
     """Return the tensors and modules that an attribute holds, itself or as a collection, with their names."""
     if isinstance(value, (Tensor, Module)):
         return ((name, value),)
@@ -328,9 +394,10 @@ def _entries(name: str, value: Any) -> Iterable[tuple[str, Any]]:
     if isinstance(value, (list, tuple, dict)):
         items = list(value.items() if isinstance(value, dict) else enumerate(value))
         for key, part in items:
-            _refuse_wrapped(f"{name}.{key}", part)
+            _refuse_wrapped(write(name, key), part)
         kinds = (Tensor, Module, list, tuple, dict)  # collections may hold collections
-        return [entry for key, part in items if isinstance(part, kinds) for entry in _entries(f"{name}.{key}", part)]
+        parts = [(write(name, key), part) for key, part in items if isinstance(part, kinds)]
+        return [entry for place, part in parts for entry in _entries(place, part, write)]
     return ()
 
 

@@ -1,0 +1,258 @@
+"""What a module holds and does not find: parameters and modules in sets, functions, objects of other classes.
+
+Nothing is run or consumed to look for it: a function is asked what it closes over, a generator what its variables hold.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import warnings
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType, FunctionType, GeneratorType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from .modes import Switch
+from .node import Node, Vertex
+from .tensor import Tensor
+
+__all__ = ["PLAIN", "inside", "is_running", "slots", "warn_of_lost"]
+
+PLAIN = frozenset({
+    type(None), bool, int, float, complex, str, bytes, np.dtype, np.random.Generator, np.float64, np.int64,
+    Switch,
+})  # fmt: skip
+"""Types of values that hold no others."""
+
+_OBJECTS = 4  # how many objects deep to look: an application can be reached from any of its parts
+_ITEMS = 100_000  # how many values to look at
+
+_EMPTY: tuple[Any, ...] = ([], (), {}, {}.values(), set())
+_ITERATORS = frozenset({map, filter, zip, enumerate, reversed, *(type(iter(empty)) for empty in _EMPTY)})
+
+
+def warn_of_lost(
+    modules: Sequence[Any], leaves: Collection[Tensor], others: Iterable[tuple[Any, str, Any]], module_type: type
+) -> None:
+    """Warn of each parameter and module that a tree's modules hold and that is no part of the tree.
+
+    Parameters
+    ----------
+    modules, leaves : collections
+        What the tree consists of.
+    others : iterable of (module, str, object)
+        The attributes with values of other kinds, in which something may be.
+    module_type : type
+        The base of all modules.
+    """
+    known = {id(part) for part in (*modules, *leaves)}
+    vertices = {tensor.node for tensor in leaves}
+    classes = {type(module): module for module in modules}
+    shared = [(module, *held) for kind, module in classes.items() for held in _of_class(kind, module_type)]
+    for module, name, value in (*others, *shared):
+        kind = type(module)
+        if id(value) in known or (type(value) is FunctionType and hasattr(kind, name)):
+            continue  # a function in place of a method adds no part
+        known.add(id(value))
+        place = f"{kind.__name__}.{name}"
+        for part in inside(value, (Tensor, module_type)):
+            if (part is value or id(part) not in known) and _is_lost(part, vertices, name in module._kept):
+                known.add(id(part))  # say it once
+                warnings.warn(_missed(place, part), stacklevel=_level())
+        if _is_unmade(value):
+            warnings.warn(f"{place} {_UNMADE}", stacklevel=_level())
+
+
+_UNMADE = (
+    "makes its values one after the other, when asked: layers and parameters among them are neither trained nor saved. "
+    "Make a list of it"
+)
+
+
+def _is_unmade(value: Any) -> bool:
+    """Tell whether a value is a generator expression or ``map(...)``: what it makes is not there yet."""
+    return isinstance(value, map) or (isinstance(value, GeneratorType) and value.gi_code.co_name == "<genexpr>")
+
+
+_of_classes: dict[type, list[tuple[str, Any]]] = {}
+
+
+def _of_class(kind: type, module_type: type) -> list[tuple[str, Any]]:
+    """Return what a user's classes hold besides methods and plain values: all their instances share it."""
+    known = _of_classes.get(kind)
+    if known is None:
+        user = kind.__mro__[: kind.__mro__.index(module_type)]
+        wanted = (Tensor, module_type, list, tuple, dict)
+        held = [(name, value) for base in user for name, value in vars(base).items() if isinstance(value, wanted)]
+        known = _of_classes[kind] = held
+    return known
+
+
+def _is_lost(part: Any, known: set[Vertex | None], kept: bool) -> bool:
+    """Tell whether something that is no part of a tree was meant as one.
+
+    A module was, and a leaf that requires a gradient. Of results it is those that no leaf of the tree is behind, and
+    that no call of a module has made: a leaf was scaled or reshaped, and nobody but the graph holds it now.
+    """
+    if type(part) is not Tensor or type(part.node) is not Node:
+        return type(part) is not Tensor or part.requires_grad
+    if kept or part.node.scope:
+        return False
+    seen: set[Vertex | None] = {part.node}
+    stack: list[Vertex | None] = [part.node]
+    while stack:
+        vertex = stack.pop()
+        if vertex in known:
+            return False
+        if type(vertex) is Node:
+            fresh = set(vertex.parents) - seen - {None}
+            seen |= fresh
+            stack.extend(fresh)
+    return True
+
+
+def _missed(place: str, part: Any) -> str:
+    """Say which attribute holds something that is not found, and what to write."""
+    if type(part) is Tensor and type(part.node) is Node:
+        return (
+            f"{place} holds a result (of {part.node.op.name!r}) and no leaf, so it is no parameter: neither trained "
+            f"nor saved. Compute with the data first: Tensor(0.1 * data, requires_grad=True)"
+        )
+    held = "a tensor that requires a gradient" if type(part) is Tensor else f"a {type(part).__name__}"
+    return (
+        f"{place} holds {held} where it is not found, so it is neither trained nor saved: parameters and modules are "
+        f"looked for in the attributes of an instance, and in lists, tuples and values of dictionaries there"
+    )
+
+
+def is_running(module: Any, module_type: Any) -> bool:
+    """Tell whether a call of a module is in progress in this thread: what it assigns then is a result to look at."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is module_type.__call__.__code__ and frame.f_locals.get("self") is module:
+            return True
+        frame = frame.f_back
+    return False
+
+
+_HERE = f"{Path(__file__).parent}{os.sep}"
+
+
+def _level() -> int:
+    """Count the frames up to the one outside of this package, where a warning is to point."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+# --- looking into values ---
+
+
+def inside(value: Any, wanted: type | tuple[type, ...]) -> Iterator[Any]:
+    """Yield the instances of some types that a value holds, at any depth, and that are not inside of each other."""
+    seen = {id(value): value}  # kept, so that no other gets its id
+    queue = deque([(value, 0)])
+    while queue and len(seen) < _ITEMS:
+        outer, depth = queue.popleft()
+        if isinstance(outer, wanted):
+            yield outer
+            continue
+        look = _opener(type(outer))
+        if look is None or depth > _OBJECTS:
+            continue
+        further = depth + (look is _attributes)
+        for part in look(outer):
+            if type(part) not in PLAIN and id(part) not in seen:
+                seen[id(part)] = part
+                queue.append((part, further))
+
+
+_slots: dict[type, tuple[str, ...]] = {}
+
+
+def slots(kind: type) -> tuple[str, ...]:
+    """Name the slots of a class and of those that it inherits from, in the order of definition; remembered."""
+    known = _slots.get(kind)
+    if known is None:
+        members = [name for base in reversed(kind.__mro__) for name, member in vars(base).items() if _is_slot(member)]
+        known = _slots[kind] = tuple(dict.fromkeys(members))
+    return known
+
+
+def _is_slot(member: Any) -> bool:
+    return type(member) is MemberDescriptorType and hasattr(member.__objclass__, "__slots__")
+
+
+def _opener(kind: type) -> Callable[[Any], Iterable[Any]] | None:
+    """Choose how to look into values of a type; None where there is nothing to look into."""
+    if issubclass(kind, np.ndarray):
+        return _elements
+    if issubclass(kind, Mapping):
+        return _entries
+    if issubclass(kind, (list, tuple, set, frozenset, deque)):
+        return _items
+    if issubclass(kind, functools.partial):
+        return _bound
+    if kind is MethodType:
+        return _owner
+    if kind is FunctionType:
+        return _closed_over
+    if kind is GeneratorType:
+        return _variables
+    if kind in _ITERATORS:
+        return _source
+    return None if issubclass(kind, (type, ModuleType)) else _attributes
+
+
+def _items(value: Collection[Any]) -> Iterable[Any]:
+    return () if PLAIN.issuperset(map(type, value)) else [*value]
+
+
+def _elements(value: np.ndarray[Any, Any]) -> Iterable[Any]:
+    return value.ravel().tolist() if value.dtype.hasobject else ()
+
+
+def _entries(value: Mapping[Any, Any]) -> Iterable[Any]:
+    return [*_items([*value]), *_items([*value.values()])]
+
+
+def _bound(value: functools.partial[Any]) -> Iterable[Any]:
+    return (value.func, *value.args, *value.keywords.values())
+
+
+def _owner(value: MethodType) -> Iterable[Any]:
+    return (value.__self__, value.__func__)
+
+
+def _closed_over(value: FunctionType) -> Iterable[Any]:
+    """What a function's closure, defaults and attributes hold (such as what it is wrapped around)."""
+    defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+    return (*map(_content, value.__closure__ or ()), *defaults, *vars(value).values())
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it is still empty
+        return None
+
+
+def _variables(value: GeneratorType[Any, Any, Any]) -> Iterable[Any]:
+    return () if value.gi_frame is None else [*value.gi_frame.f_locals.values()]
+
+
+def _source(value: Any) -> Iterable[Any]:
+    """What an iterator goes through: copying it needs that, so it can be asked for."""
+    made = value.__reduce__()
+    return made[1] if isinstance(made, tuple) else ()
+
+
+def _attributes(value: Any) -> Iterable[Any]:
+    held = [getattr(value, name) for name in slots(type(value)) if hasattr(value, name)]
+    return [*held, *getattr(value, "__dict__", {}).values()]
