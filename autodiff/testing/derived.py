@@ -1,4 +1,4 @@
-"""The checks by other calls that a call leads to: other shapes, other spellings of its axis, one argument twice.
+"""The checks by other calls that a call leads to: other shapes, one argument twice. Other axes are in `axes`.
 
 What these must give follows from the call itself, exactly. So they need no samples of their own and hardly any
 differences, and are made for every call that is checked.
@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .examination import Examination
-from .graph import confirm
-from .numeric import flat
 from .report import Subject
 from .trial import Trial
-from .value import Problem
 
-__all__ = ["check_axis", "check_broadcast", "check_reuse"]
+__all__ = ["ROUNDING", "check_broadcast", "check_reuse"]
 
 BROADCASTS = (
     ((3, 1), (1, 3)), ((2, 1), (1, 3)), ((3,), (3, 3)), ((), (2, 3)), ((2, 3), ()), ((0, 3), (1, 3)),
@@ -126,122 +122,6 @@ def _places(shape: tuple[int, ...], full: tuple[int, ...]) -> NDArray[np.intp]:
     """Flat indices of the elements that broadcasting to the full shape copies, in its order."""
     indices: NDArray[np.intp] = np.broadcast_to(np.arange(math.prod(shape)).reshape(shape), full).reshape(-1)
     return indices
-
-
-# --- axes ---
-
-
-def check_axis(e: Examination) -> None:
-    """Every spelling of an axis gives the same: negative, positive, in a tuple, with and without keepdims.
-
-    The other axes, None and a pair of axes are held against differences along one direction. What the op refuses, it
-    refuses. Of settings that name one axis of two, such as axis1, the spelling alone is changed.
-    """
-    names = [name for name in e.op.signature.order if name in ("axis", "dim")]
-    pairs = [name for name in e.op.signature.order if name in ("axis1", "axis2", "dim0", "dim1")]
-    if not names and not pairs:
-        e.report.skipped["axis"] = "the op has no setting axis"
-        return
-    ndim = np.ndim(e.values[e.wrt[0]])
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # the mean of nothing, which a sample would not ask for
-        for name in names:
-            makes_one = all(np.ndim(out) == ndim + 1 for out in e.trial.values)  # as np.stack does
-            n = ndim + 1 if makes_one and _attempt(e, {name: ndim}) is not None else ndim
-            given = _given(e, name)
-            _compare_spellings(e, _Turned(e, e.trial, {}, e.cotangents[0]), name, given, n)
-            known = {_positive(given, n)}
-            for axis in (*range(min(n, 3)), None, *(((0, 1),) if n > 1 else ())):
-                trial = _attempt(e, {name: axis}) if axis not in known else None
-                if trial is not None:
-                    turned = _Turned(e, trial, {name: axis}, trial.cotangents(e.generator))
-                    turned.confirm(e)
-                    _compare_spellings(e, turned, name, axis, n)
-        for name in pairs:
-            _compare_spellings(e, _Turned(e, e.trial, {}, e.cotangents[0]), name, _given(e, name), ndim)
-
-
-def _given(e: Examination, name: str) -> Any:
-    """Return a setting of the call, or its default."""
-    return e.settings.get(name, e.op.signature.settings.get(name))
-
-
-def _attempt(e: Examination, changes: dict[str, Any]) -> Trial | None:
-    """Record the call with other settings; None where the op does not take them."""
-    try:
-        return Trial(e.op, e.values, {**e.settings, **changes}, e.wrt)
-    except Exception:  # each op refuses what it does not know in its own way
-        return None
-
-
-class _Turned:
-    """The call along an axis, and its gradients."""
-
-    def __init__(self, e: Examination, trial: Trial, changes: dict[str, Any], cotangents: list[Any]) -> None:
-        self.trial, self.changes, self.cotangents = trial, changes, cotangents
-        with e.rules("axis", _subject(e, changes)):
-            self.gradients = trial.pull(cotangents) if changes else e.gradients[0]
-
-    def confirm(self, e: Examination) -> None:
-        """Hold the gradients against differences, where these settle."""
-        if (e.op.surrogate and e.reference is None) or not flat(tuple(self.cotangents)).size:
-            return
-        function = e.op if e.reference is None else e.reference
-        settings = {**e.settings, **self.changes}
-        problem = Problem(
-            _subject(e, self.changes), lambda values: flat(function(*values, **settings)), e.values,
-            [np.shape(out) for out in self.trial.values], e.wrt, flat(tuple(self.cotangents))[None],
-            e.claims([self.gradients]), max(e.rtol, 1e-6), e.atol, "central5", "error", "axis",
-        )  # fmt: skip
-        if np.isfinite(flat(tuple(self.trial.values))).all():
-            confirm(problem, e.generator)
-
-
-def _subject(e: Examination, changes: dict[str, Any]) -> Subject:
-    return e.subject.derived(settings={**e.settings, **changes})
-
-
-def _positive(axis: Any, n: int) -> Any:
-    """Write an axis the one way by which it is recognised."""
-    if isinstance(axis, (tuple, list)):
-        return tuple(sorted(a % n for a in axis)) if n else axis
-    return axis if axis is None or not n else int(axis) % n
-
-
-def _spellings(axis: Any, n: int) -> Iterator[Any]:
-    """Other ways to write an axis among n."""
-    if isinstance(axis, (tuple, list)):
-        if axis:
-            yield tuple(a - n if a >= 0 else a + n for a in axis)
-    elif axis is not None:
-        yield axis - n if axis >= 0 else axis + n
-        yield (axis,)
-
-
-def _compare_spellings(e: Examination, turned: _Turned, name: str, axis: Any, n: int) -> None:
-    """Compare a call with the others that mean the same."""
-    others: list[dict[str, Any]] = [{name: spelling} for spelling in (_spellings(axis, n) if n else ())]
-    kept = [flag for flag in ("keepdims", "keepdim") if flag in e.op.signature.order]
-    others += [{name: axis, flag: not _given(e, flag)} for flag in kept]
-    for changes in others:
-        trial = _attempt(e, changes)
-        if trial is None:
-            continue
-        spelt = ", ".join(f"{setting}={value!r}" for setting, value in changes.items())
-        for out, want in zip(trial.values, turned.trial.values, strict=True):
-            if np.size(out) != np.size(want) or not e.close(np.reshape(out, np.shape(want)), want, ROUNDING, 0.0):
-                raise _subject(e, changes).wrong(
-                    "axis", None, f"with {spelt} the op gives something else than with {name}={axis!r}"
-                )
-        given = [np.reshape(g, np.shape(out))[()] for g, out in zip(turned.cotangents, trial.values, strict=True)]
-        with e.rules("axis", _subject(e, changes)):
-            gradients = trial.pull(given)
-        for i, got, want in zip(e.wrt, gradients, turned.gradients, strict=True):
-            if not e.close(got, want, ROUNDING, 1e-14 * e.reach(given)):
-                raise _subject(e, changes).wrong(
-                    "axis", i, f"with {spelt} the gradient is another one than with {name}={axis!r}, by up to "
-                    f"{float(np.nanmax(np.abs(got - want))):.3g}",
-                )  # fmt: skip
 
 
 # --- one argument twice ---

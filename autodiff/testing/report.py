@@ -148,6 +148,7 @@ class Subject:
     check: str = "check_vjp"
     options: Mapping[str, Any] = field(default_factory=dict)  # those of the check that are not the default
     origin: Subject | None = None  # the call that this one is made of
+    hint: str = ""  # what to do if such a call was never meant
 
     def message(
         self, kind: str, argument: int | None, lines: Sequence[str], suspect: str | None = None, how: str = ""
@@ -158,6 +159,7 @@ class Subject:
             f"VJPError[{kind}]: {head}",
             *lines,
             *([f"suspect: {suspect}"] if suspect else []),
+            *([self.hint] if self.hint else []),
             self._sample() + how,
             f"rerun:  {self._rerun()}",
         ])

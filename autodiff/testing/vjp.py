@@ -12,7 +12,7 @@ from ..node import OPS
 from ..op import Op, zeros
 from ..protocols import to_array
 from ..signature import nearest
-from . import behaviour, derived, graph, structure
+from . import axes, behaviour, derived, graph, structure
 from .examination import Examination, declared_of
 from .report import Subject, VJPReport, options_of
 from .value import compare
@@ -53,7 +53,7 @@ CHECKS: tuple[tuple[str, Callable[[Examination], None]], ...] = (
     ("value", check_value),
     ("float32", behaviour.check_float32),
     ("broadcast", derived.check_broadcast),
-    ("axis", derived.check_axis),
+    ("axis", axes.check_axis),
     ("reuse", derived.check_reuse),
     ("linear", behaviour.check_linear),
     ("decomposition", behaviour.check_decomposition),
