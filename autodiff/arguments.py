@@ -1,13 +1,37 @@
-"""Checks of plain arguments: numbers that come from a user's hand, a flag or a file."""
+"""Checks of plain arguments: numbers and arrays that come from a user's hand, a flag or a file."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["is_number", "real", "whole"]
+__all__ = ["arraylike", "is_number", "real", "whole"]
+
+
+T = TypeVar("T")
+
+
+def arraylike(name: str, value: T) -> T:
+    """Return what an array can be made of; refuse, also in lists, what would lose its meaning on the way.
+
+    A masked array would lose its mask, and a matrix the product by which it multiplies.
+    """
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, np.matrix):
+        raise TypeError(f"{name} takes arrays; a matrix multiplies by rules of its own: pass np.asarray(m)")
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} takes arrays without a mask: pass m.filled(value), and select with np.where")
+    if isinstance(value, (list, tuple)) and not _PLAIN.issuperset(map(type, value)):
+        for part in value:
+            arraylike(name, part)
+    return value
+
+
+_PLAIN = frozenset({np.ndarray, float, int, bool, str, type(None), np.float64, np.float32})
+"""Types that need no look: the others are few."""
 
 
 def whole(name: str, value: Any, low: int) -> int:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy import ndarray
 
+from .arguments import arraylike
 from .broadcasting import may_sum, sum_to
 from .node import RELEASED, SCALARS, Array, Leaf, Node, Vertex
 from .rules import Rule
@@ -245,7 +246,7 @@ def _fit(contribution: Array, parent: Vertex, node: Node, i: int, g: Array) -> A
             f"{where} returned None, but the argument requires a gradient; declare an argument that has none "
             f"with {node.op.name}.nondiff(...)"
         )
-    if not hasattr(contribution, "dtype"):
+    if not hasattr(arraylike(f"{where}, as its result,", contribution), "dtype"):
         contribution = np.asarray(contribution)
     shape: tuple[int, ...] = contribution.shape
     if shape != parent.shape:

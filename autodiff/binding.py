@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .arguments import arraylike
 from .hints import refuse_settings
 from .node import Spec
 from .protocols import NumPyProtocols
 
-__all__ = ["arrange", "bind", "convert", "outputs", "result", "shapes"]
+__all__ = ["arrange", "bind", "convert", "output", "outputs", "result", "shapes"]
 
 
 def arrange(op: Spec, args: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
@@ -59,7 +60,7 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
         for name, value in settings.items():
             if isinstance(value, NumPyProtocols):
                 raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
-            bound[name] = _own(value)
+            bound[name] = _own(arraylike(f"{op.name}(): {name}=", value))
     if len(bound) < len(signature.order):
         missing = signature.required - settings.keys()
         raise TypeError(f"{op.name}() needs the setting {', '.join(sorted(missing))}")
@@ -76,7 +77,7 @@ def result(op: Spec, out: Any) -> tuple[Any, Any, Any]:
     if isinstance(out, (tuple, list)):
         parts = outputs(op, out)
         return parts, [part.shape for part in parts], [part.dtype for part in parts]
-    array = _output(op, out)
+    array = output(op, out)
     return array[()], array.shape, array.dtype
 
 
@@ -87,12 +88,14 @@ def outputs(op: Spec, out: Any) -> tuple[NDArray[Any], ...]:
             f"the forward of {op.name!r} returned a {type(out).__name__}: to return several outputs, make it a plain "
             f"tuple of arrays, tuple(...)"
         )
-    return tuple([_output(op, part, f" as output {i}") for i, part in enumerate(out)])
+    return tuple([output(op, part, f" as output {i}") for i, part in enumerate(out)])
 
 
-def _output(op: Spec, out: Any, place: str = "") -> NDArray[Any]:
+def output(op: Spec, out: Any, place: str = "") -> NDArray[Any]:
     """Make an array of one output; refuse what is none, and names the op."""
-    array = np.asarray(None if isinstance(out, (tuple, list)) else out)
+    array: NDArray[Any] = out
+    if type(out) is not np.ndarray:
+        array = np.asarray(None if isinstance(out, (tuple, list)) else arraylike(f"as a result, {op.name}()", out))
     if array.dtype.kind not in "fiub":
         if isinstance(out, np.generic):
             raise TypeError(f"{op.name}() gave dtype {array.dtype}{place}; tensors hold real numbers")
@@ -117,11 +120,7 @@ def _own(value: Any) -> Any:
 
 def convert(op: Spec, arg: Any) -> Any:
     """Make an array of an argument that is neither a tensor nor an array yet."""
-    if isinstance(arg, np.matrix):
-        raise TypeError(f"{op.name}() takes arrays; a matrix multiplies by rules of its own: pass np.asarray(m)")
-    if isinstance(arg, np.ma.MaskedArray):
-        raise TypeError(f"{op.name}() takes arrays without a mask: pass m.filled(value), and select with np.where")
-    array = arg if isinstance(arg, np.generic) else np.asarray(arg)
+    array = arg if isinstance(arg, np.generic) else np.asarray(arraylike(f"{op.name}()", arg))
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{op.name}() works on real numbers; got a {type(arg).__name__} of dtype {array.dtype}")
     return array

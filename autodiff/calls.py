@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import modes
+from .arguments import arraylike
 from .differentiate import pull
 from .node import Array, Leaf, Node, Vertex, clock
 from .protocols import to_array
@@ -106,7 +107,7 @@ class Call:
         """Make the tensor that stands for an argument in this call."""
         if self.recorded and type(value) is Tensor and value.requires_grad:
             return value.reshape(value.shape)
-        array = np.array(to_array(value))
+        array = np.array(arraylike(f"{place} of {self.name}", to_array(value)))
         if array.dtype.kind != "f":
             what = f"has dtype {array.dtype}" if array.dtype.kind in "iubc" else f"is a {type(value).__name__}"
             raise TypeError(
@@ -218,7 +219,7 @@ def _positions(argnums: int | Sequence[int], count: int, name: str) -> list[int]
 def _end(place: str, value: Any) -> Any:
     """Check a leaf of an output: floating, or a constant Python number."""
     known = isinstance(value, (Tensor, np.ndarray, np.generic, int, float))
-    array = np.asarray(to_array(value)) if known else np.array(None)
+    array = np.asarray(arraylike(place, to_array(value))) if known else np.array(None)
     if array.dtype.kind != "f" and not isinstance(value, int):
         raise TypeError(
             f"{place} returned {_kind(value)}, which has no derivative: compute with floats, or return it as aux, with "
@@ -229,7 +230,7 @@ def _end(place: str, value: Any) -> Any:
 
 def _same_shape(place: str, value: Any, shape: tuple[int, ...]) -> Any:
     """Check one cotangent or tangent; a recorded tensor stays one."""
-    array = np.asarray(to_array(value))
+    array = np.asarray(arraylike(place, to_array(value)))
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{place} must hold real numbers; it is {_kind(value)}")
     if array.shape != shape:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import modes
+from .arguments import arraylike
 from .hidden import PLAIN, is_running, slots, warn_of_lost
 from .node import Node
 from .tensor import Tensor
@@ -299,7 +300,8 @@ class Module:
             is loaded.
         """
         leaves = self._leaves()
-        values = {name: np.array(value.data if type(value) is Tensor else value) for name, value in state.items()}
+        arrays = {name: value.data if type(value) is Tensor else value for name, value in state.items()}
+        values = {name: np.array(arraylike(name, array)) for name, array in arrays.items()}
         problems = [f"missing: {name} {tensor.shape}" for name, tensor in leaves.items() if name not in values]
         problems += [f"unexpected: {name} {value.shape}" for name, value in values.items() if name not in leaves]
         for name, tensor in leaves.items():

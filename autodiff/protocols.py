@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import modes
+from .arguments import arraylike
 from .hints import ATTRIBUTES, in_place, instead
 from .node import OPS, TWINS
 
@@ -135,7 +136,7 @@ def to_index(index: Any) -> Any:
 def _full_like(a: Any, fill_value: Any, **settings: Any) -> Any:
     """Plain as its siblings are, but for a value whose gradient would be lost."""
     fill = fill_value._leave("np.full_like") if isinstance(fill_value, NumPyProtocols) else fill_value
-    return np.full_like(to_array(a), fill, **settings)
+    return np.full_like(to_array(a), arraylike("np.full_like", fill), **settings)
 
 
 TWINS[np.full_like] = _full_like
@@ -231,7 +232,7 @@ def _only_where(twin: Callable[..., Any], args: Any, mask: Any) -> Any:
 
 def to_mask(where: Any) -> NDArray[np.bool_]:
     """Return ``where=`` as an array of booleans; NumPy takes nothing else for it."""
-    mask = np.asarray(to_array(where))
+    mask = np.asarray(arraylike("where=", to_array(where)))
     if mask.dtype != bool:
         raise TypeError(f"where= takes booleans, got the dtype {mask.dtype}")
     return mask

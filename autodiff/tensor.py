@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .anomaly import sweep
+from .arguments import arraylike
 from .hints import answering
 from .methods import ArrayMethods
 from .node import Array, Leaf, Node, Vertex
@@ -59,7 +60,7 @@ class Tensor(ArrayMethods):
         raise TypeError("a Tensor cannot be subclassed: hold one as an attribute instead")
 
     def __init__(self, data: ArrayLike, requires_grad: bool = False, name: str | None = None) -> None:
-        array = _numeric(np.array(data._leave("Tensor()") if type(data) is Tensor else data))
+        array = _numeric(np.array(data._leave("Tensor()") if type(data) is Tensor else arraylike("Tensor()", data)))
         self._values = array if array.ndim else array[()]
         self._grad = None
         self.name = name
@@ -83,7 +84,7 @@ class Tensor(ArrayMethods):
                 f"the data of a result (of {self.node.op.name!r}) cannot be assigned: its graph would be wrong. Assign "
                 f"to a leaf, or to a copy: Tensor(x.data)"
             )
-        source = np.asarray(to_array(values))
+        source = np.asarray(arraylike("t.data = ...", to_array(values)))
         data = self.data
         if source is not data:  # it is, after `t.data -= ...`
             if source.shape != data.shape:
@@ -112,7 +113,7 @@ class Tensor(ArrayMethods):
         if value is None:
             self._grad = None
             return
-        gradient = np.array(to_array(value), dtype=self.dtype)
+        gradient = np.array(arraylike("t.grad = ...", to_array(value)), dtype=self.dtype)
         if gradient.shape != self.shape:
             raise ValueError(f"a gradient of shape {gradient.shape} assigned to a tensor of shape {self.shape}")
         self._grad = gradient
@@ -226,7 +227,7 @@ class Tensor(ArrayMethods):
                 "item assignment into a recorded tensor, or of one, would lose the gradient: write "
                 "y = F.set_at(x, index, value) or np.where(mask, value, x); to set a leaf's values, assign to x.data"
             )
-        self.data[to_index(index)] = to_array(value)
+        self.data[to_index(index)] = arraylike("t[index] = ...", to_array(value))
         self.stamp()
 
 
@@ -267,7 +268,7 @@ def as_tensor(array: ArrayLike | Tensor) -> Tensor:
     >>> t
     Tensor([5., 0.])
     """
-    return array if type(array) is Tensor else wrap(_numeric(np.asarray(to_array(array))))
+    return array if type(array) is Tensor else wrap(_numeric(np.asarray(arraylike("as_tensor()", to_array(array)))))
 
 
 def _numeric(array: NDArray[Any]) -> NDArray[Any]:
@@ -297,7 +298,7 @@ def start(output: Tensor, cotangent: ArrayLike | Tensor | None, recorded: bool =
     if recorded and type(cotangent) is Tensor and cotangent.requires_grad:
         g: Any = cotangent
     else:
-        g = np.asarray(cotangent).view()  # of a tensor that requires a gradient, this raises
+        g = np.asarray(arraylike("a cotangent", cotangent)).view()  # of a tensor that requires a gradient, this raises
         g.flags.writeable = False  # it is the caller's
     if g.shape != output.shape:
         raise ValueError(f"the cotangent has shape {g.shape}, the tensor {output.shape}; they must be equal")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..arguments import arraylike
 from ..node import TWINS, Array
 from ..protocols import NumPyProtocols, refuse_out, signature_of
 
@@ -43,7 +44,7 @@ def twin(*names: str) -> Callable[[Function], Function]:
 
 def operand(x: Array) -> Array:
     """Return a tensor as it is, anything else as an array: what has a shape, a dtype and methods."""
-    return x if isinstance(x, NumPyProtocols) else np.asarray(x)
+    return x if isinstance(x, NumPyProtocols) else np.asarray(arraylike("a function of tensors", x))
 
 
 def _adapted(name: str, theirs: Any, ours: Callable[..., Any]) -> Callable[..., Any]:

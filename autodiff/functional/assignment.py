@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import arraylike
 from ..node import Array
 from ..op import op, save
 from ..protocols import to_array, to_index
@@ -102,7 +103,7 @@ def set_at(x: Array, index: Any, value: Array) -> Array:
     >>> x.grad, v.grad
     (array([1., 0., 0.]), array(2.))
     """
-    index = to_index(index)
+    index, value = to_index(index), arraylike("set_at()", value)
     given, target = np.shape(value), _picked_shape(index, np.shape(x))
     if given != target and _fits(given, target):
         value = np.broadcast_to(value, target)  # recorded, so that its rule sums the gradient back
@@ -153,7 +154,7 @@ def safe_where(cond: Array, f: Callable[[Array], Array], x: Array, otherwise: Ar
     >>> x.grad
     array([1.  , 0.25])
     """
-    cond = np.asarray(to_array(cond), bool)
+    cond = np.asarray(arraylike("safe_where()", to_array(cond)), bool)
     holds, values = np.broadcast_arrays(cond, to_array(x))
     harmless = values[np.unravel_index(np.argmax(holds), holds.shape)] if holds.any() else 1
     inside = np.where(cond, x, harmless)

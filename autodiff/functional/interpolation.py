@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import arraylike
 from ..node import Array
 from ..protocols import to_array
 from ._twins import operand, twin
@@ -58,7 +59,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Array], default: Array 
         raise ValueError(
             f"select takes as many arrays as conditions, and at least one; got {len(choicelist)} for {len(condlist)}"
         )
-    conditions = [np.asarray(to_array(condition)) for condition in condlist]
+    conditions = [np.asarray(arraylike("select()", to_array(condition))) for condition in condlist]
     for i, condition in enumerate(conditions):
         if condition.dtype.kind != "b":
             raise TypeError(f"select: condlist[{i}] must be boolean, not {condition.dtype}")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from ..arguments import arraylike
 from ..node import Array
 from ..protocols import to_array
 from ._twins import operand, twin
@@ -48,7 +49,7 @@ def compress(condition: Any, a: Array, axis: int | None = None) -> Array:
     array([[2.],
            [4.]])
     """
-    condition = np.asarray(to_array(condition))
+    condition = np.asarray(arraylike("compress()", to_array(condition)))
     if condition.ndim != 1:
         raise ValueError(f"compress: the condition must have one axis, its shape is {condition.shape}")
     return np.take(operand(a), np.flatnonzero(condition), axis)
@@ -67,7 +68,7 @@ def extract(condition: Any, arr: Array) -> Array:
     >>> x.grad
     array([1., 0., 1.])
     """
-    return np.take(operand(arr), np.flatnonzero(to_array(condition)))
+    return np.take(operand(arr), np.flatnonzero(arraylike("extract()", to_array(condition))))
 
 
 @twin("choose")
@@ -105,7 +106,7 @@ def choose(a: Any, choices: Sequence[Array], mode: Literal["raise", "wrap", "cli
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"choose: mode {mode!r} is not one of 'raise', 'wrap', 'clip'")
     arrays = list(choices)
-    which = np.asarray(to_array(a))
+    which = np.asarray(arraylike("choose()", to_array(a)))
     if mode == "raise" and np.any((which < 0) | (which >= len(arrays))):
         raise ValueError(f"choose: a must lie between 0 and {len(arrays) - 1}, the number of choices minus one")
     which = which % len(arrays) if mode == "wrap" else np.clip(which, 0, len(arrays) - 1)
@@ -147,7 +148,7 @@ def delete(arr: Array, obj: Any, axis: int | None = None) -> Array:
     if axis is None:
         arr, axis = np.reshape(arr, -1), 0
     axis = normalize_axis_index(axis, arr.ndim)
-    return np.take(arr, np.delete(np.arange(arr.shape[axis]), to_array(obj)), axis)
+    return np.take(arr, np.delete(np.arange(arr.shape[axis]), arraylike("delete()", to_array(obj))), axis)
 
 
 @twin("insert")
@@ -184,7 +185,7 @@ def insert(arr: Array, obj: Any, values: Array, axis: int | None = None) -> Arra
     >>> F.insert(x, 1, 10 * x[0]).tolist()
     [1.0, 10.0, 2.0, 3.0]
     """
-    arr, obj = operand(arr), to_array(obj)
+    arr, obj = operand(arr), arraylike("insert()", to_array(obj))
     if axis is None:
         arr, axis = np.reshape(arr, -1), 0
     axis = normalize_axis_index(axis, arr.ndim)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arguments import arraylike
 from ..node import Array
 from ..protocols import NumPyProtocols, to_array
 from ._twins import operand, twin
@@ -245,7 +246,7 @@ def _constant(name: str, value: Any) -> Any:
     """Return the data of an argument that has no gradient here."""
     if isinstance(value, NumPyProtocols) and value.requires_grad:
         raise TypeError(f"{name} is not differentiable: pass its .data")
-    return to_array(value)
+    return arraylike(name, to_array(value))
 
 
 def _sorted_rows(a: Array, axis: Axis) -> tuple[Array, tuple[int, ...]]:

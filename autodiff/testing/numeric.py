@@ -15,6 +15,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arguments import arraylike
+
 __all__ = [
     "STEP", "Derivative", "Forward", "Slopes", "Vector", "complex_slope", "differs_by_side", "element_line", "flat",
     "gap_of", "line_along", "noise_of", "numerical_jvp", "numerical_vjp", "settle", "slopes_along", "step_for",
@@ -201,6 +203,7 @@ def flat(outputs: Any) -> NDArray[Any]:
 def _flat_cotangent(cotangent: Any, outputs: Any) -> Vector:
     """Flatten a cotangent, or a sequence of them for several outputs, and check it against the outputs."""
     several = type(outputs) is tuple or type(outputs) is list
+    cotangent = arraylike("the cotangent", cotangent)
     outs = [np.shape(out) for out in (outputs if several else [outputs])]
     given = [np.shape(part) for part in (cotangent if several else [cotangent])]
     if outs != given:
@@ -282,7 +285,7 @@ def numerical_jvp(
     array([ 3., 40.])
     """
     values = _floats(args, argnum)
-    direction = np.asarray(tangent, float)
+    direction = np.asarray(arraylike("the tangent", tangent), float)
     if direction.shape != np.shape(values[argnum]):
         raise ValueError(
             f"the tangent has the shape {direction.shape}, argument {argnum} has {np.shape(values[argnum])}"
@@ -306,6 +309,6 @@ def numerical_jvp(
 
 def _floats(args: Sequence[ArrayLike], argnum: int) -> list[Any]:
     """Copy the arguments; floating ones, and the one to differentiate, in double precision."""
-    arrays = [np.array(arg) for arg in args]
+    arrays = [np.array(arraylike(f"argument {i}", arg)) for i, arg in enumerate(args)]
     floating = [array.dtype.kind == "f" or i == argnum % len(arrays) for i, array in enumerate(arrays)]
     return [(x.astype(float) if is_float else x)[()] for x, is_float in zip(arrays, floating, strict=True)]

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..arguments import arraylike
 from ..node import OPS
 from ..op import Op, zeros
 from ..protocols import to_array
@@ -263,7 +264,7 @@ def _positions(op: Op[..., Any], names: tuple[str, ...], values: list[Any], wrt:
 
 def usable(name: str, value: Any, differentiated: bool) -> Any:
     """Copy an array: in double precision if it floats, so that views and overlapping strides do no harm."""
-    value = to_array(value)
+    value = arraylike(f"the argument {name!r}", to_array(value))
     if not differentiated and not isinstance(value, (np.ndarray, np.generic, list)):
         return value
     array = np.array(value, order="K")
