@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .arguments import arraylike
 from .hints import refuse_settings
 from .node import Spec
-from .protocols import NumPyProtocols
+from .protocols import ForeignError, NumPyProtocols, is_foreign
 
 __all__ = ["arrange", "bind", "convert", "output", "outputs", "result", "shapes"]
 
@@ -118,9 +118,16 @@ def _own(value: Any) -> Any:
     return list(map(_own, value)) if isinstance(value, list) else value
 
 
-def convert(op: Spec, arg: Any) -> Any:
-    """Make an array of an argument that is neither a tensor nor an array yet."""
-    array = arg if isinstance(arg, np.generic) else np.asarray(arraylike(f"{op.name}()", arg))
+def convert(op: Spec, arg: Any, args: tuple[Any, ...]) -> Any:
+    """Make an array of an argument that is neither a tensor nor an array yet, among the others."""
+    arraylike(f"{op.name}()", arg)
+    if isinstance(getattr(op, "twin", None), np.ufunc) and is_foreign(arg):
+        if any(isinstance(other, NumPyProtocols) for other in args):
+            raise ForeignError(
+                f"{op.name}() takes arrays; a {type(arg).__name__} computes by rules of its own: use the operator, and "
+                f"it decides, or pass np.asarray(...)"
+            )
+    array = arg if isinstance(arg, np.generic) else np.asarray(arg)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{op.name}() works on real numbers; got a {type(arg).__name__} of dtype {array.dtype}")
     return array

@@ -1,4 +1,4 @@
-"""What a tensor has because an ndarray has it: operators and methods.
+"""What a tensor has because an ndarray has it: attributes and methods.
 
 Each looks its op up by name, so this file knows no op and no rule.
 """
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from .hints import answering, refuse_settings
 from .node import OPS, TWINS
-from .protocols import NumPyProtocols, refuse_out, to_array, to_index
+from .operators import ArrayOperators
+from .protocols import refuse_out, to_array, to_index
 
 __all__ = ["ArrayMethods"]
 
@@ -21,8 +22,8 @@ T = TypeVar("T")
 Axis: TypeAlias = int | tuple[int, ...] | None
 
 
-class ArrayMethods(NumPyProtocols):
-    """Operators and methods of an array, recorded; its ``_values`` is the array."""
+class ArrayMethods(ArrayOperators):
+    """Attributes and methods of an array, recorded; its ``_values`` is the array."""
 
     __slots__ = ()
 
@@ -80,78 +81,6 @@ class ArrayMethods(NumPyProtocols):
             raise TypeError("iteration over a tensor of shape ()")
         return (self[i] for i in range(len(self)))
 
-    def __add__(self, other: Any) -> Self:
-        result: Self = OPS["add"].call(self, other)
-        return result
-
-    def __radd__(self, other: Any) -> Self:
-        result: Self = OPS["add"].call(other, self)
-        return result
-
-    def __sub__(self, other: Any) -> Self:
-        result: Self = OPS["subtract"].call(self, other)
-        return result
-
-    def __rsub__(self, other: Any) -> Self:
-        result: Self = OPS["subtract"].call(other, self)
-        return result
-
-    def __mul__(self, other: Any) -> Self:
-        result: Self = OPS["multiply"].call(self, other)
-        return result
-
-    def __rmul__(self, other: Any) -> Self:
-        result: Self = OPS["multiply"].call(other, self)
-        return result
-
-    def __truediv__(self, other: Any) -> Self:
-        result: Self = OPS["divide"].call(self, other)
-        return result
-
-    def __rtruediv__(self, other: Any) -> Self:
-        result: Self = OPS["divide"].call(other, self)
-        return result
-
-    def __floordiv__(self, other: Any) -> Self:
-        result: Self = OPS["floor_divide"].call(self, other)
-        return result
-
-    def __rfloordiv__(self, other: Any) -> Self:
-        result: Self = OPS["floor_divide"].call(other, self)
-        return result
-
-    def __mod__(self, other: Any) -> Self:
-        result: Self = OPS["remainder"].call(self, other)
-        return result
-
-    def __rmod__(self, other: Any) -> Self:
-        result: Self = OPS["remainder"].call(other, self)
-        return result
-
-    def __divmod__(self, other: Any) -> tuple[Self, Self]:
-        result: tuple[Self, Self] = TWINS[np.divmod](self, other)
-        return result
-
-    def __rdivmod__(self, other: Any) -> tuple[Self, Self]:
-        result: tuple[Self, Self] = TWINS[np.divmod](other, self)
-        return result
-
-    def __pow__(self, other: Any) -> Self:
-        result: Self = OPS["power"].call(self, other)
-        return result
-
-    def __rpow__(self, other: Any) -> Self:
-        result: Self = OPS["power"].call(other, self)
-        return result
-
-    def __matmul__(self, other: Any) -> Self:
-        result: Self = OPS["matmul"].call(self, other)
-        return result
-
-    def __rmatmul__(self, other: Any) -> Self:
-        result: Self = OPS["matmul"].call(other, self)
-        return result
-
     def __neg__(self) -> Self:
         return _call(self, "negative")
 
@@ -170,25 +99,6 @@ class ArrayMethods(NumPyProtocols):
     def __delitem__(self, index: Any) -> None:
         raise TypeError("elements of a tensor cannot be deleted: write t = np.delete(t, index, axis)")
 
-    def __eq__(self, other: object) -> Any:
-        return self._values == to_array(other)  # np.equal would raise for what is no number
-
-    def __ne__(self, other: object) -> Any:
-        return self._values != to_array(other)
-
-    def __lt__(self, other: Any) -> Any:
-        return np.less(self._values, to_array(other))
-
-    def __le__(self, other: Any) -> Any:
-        return np.less_equal(self._values, to_array(other))
-
-    def __gt__(self, other: Any) -> Any:
-        return np.greater(self._values, to_array(other))
-
-    def __ge__(self, other: Any) -> Any:
-        return np.greater_equal(self._values, to_array(other))
-
-    __hash__ = object.__hash__
 
     # --- methods, as an ndarray has them ---
 

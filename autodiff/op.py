@@ -131,7 +131,7 @@ class Op(Spec, Generic[P, R]):
                 values.append(arg._values)
                 parents.append(vertex)
             else:
-                values.append(arg if type(arg) in _AS_THEY_ARE else binding.convert(self, arg))
+                values.append(arg if type(arg) in _AS_THEY_ARE else binding.convert(self, arg, args))
                 parents.append(None)
             bit += bit
         if decompose and tensors and self.decomposed is not None:

@@ -21,8 +21,8 @@ from .hints import ATTRIBUTES, in_place, instead
 from .node import OPS, TWINS
 
 __all__ = [
-    "LATE", "METHODS", "PLAIN", "NumPyProtocols", "as_numpy", "full_name", "refuse_out", "signature_of", "to_array",
-    "to_index", "to_mask",
+    "LATE", "METHODS", "PLAIN", "ForeignError", "NumPyProtocols", "as_numpy", "full_name", "is_foreign", "refuse_out",
+    "signature_of", "to_array", "to_index", "to_mask",
 ]  # fmt: skip
 
 PLAIN: frozenset[Any] = frozenset({
@@ -106,11 +106,19 @@ class NumPyProtocols:
     # --- NumPy's protocols ---
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **settings: Any) -> Any:
-        if method == "__call__" and not settings and ufunc in TWINS:
-            return TWINS[ufunc](*args)
-        return _ufunc(ufunc, method, args, settings)
+        try:
+            if method == "__call__" and not settings and ufunc in TWINS:
+                return TWINS[ufunc](*args)
+            return _ufunc(ufunc, method, args, settings)
+        except ForeignError:
+            if any(_has_own(type(arg), "__array_ufunc__") for arg in args):
+                return NotImplemented
+            arrays = [np.asarray(arg) if is_foreign(arg) else arg for arg in args]  # they decide by operators alone
+            return self.__array_ufunc__(ufunc, method, *arrays, **settings)
 
     def __array_function__(self, function: Any, types: Any, args: Any, settings: Any) -> Any:
+        if len(types) > 1 and any(_has_own(kind, "__array_function__") for kind in types):
+            return NotImplemented
         if function in TWINS:
             return TWINS[function](*args, **settings)
         if function in PLAIN:
@@ -119,6 +127,24 @@ class NumPyProtocols:
         if function is np.copyto:
             return _copyto(*args, **settings)
         raise _uncovered(full_name(function))
+
+
+class ForeignError(TypeError):
+    """An operand computes by rules of its own: it decides what the result is, if it is asked."""
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether an operand computes by rules of its own, so that NumPy's operators leave the result to it."""
+    if isinstance(value, (np.generic, NumPyProtocols)) or type(value) is np.ndarray:
+        return False
+    priority = getattr(value, "__array_priority__", 0)
+    return _has_own(type(value), "__array_ufunc__") or (isinstance(priority, (int, float)) and priority > 0)
+
+
+def _has_own(kind: type, protocol: str) -> bool:
+    """Whether a type answers one of NumPy's protocols in a way of its own."""
+    theirs = getattr(kind, protocol, getattr(np.ndarray, protocol))
+    return theirs is not getattr(np.ndarray, protocol) and not issubclass(kind, NumPyProtocols)
 
 
 def to_array(value: Any) -> Any:
@@ -172,6 +198,8 @@ def _ufunc(ufunc: np.ufunc, method: str, args: Any, settings: dict[str, Any]) ->
         args, settings = _plain(args), _plain(settings)
         partial = method == "__call__" and settings.get("where", True) is not True
         return _call(ufunc, ufunc, args, settings) if partial else getattr(ufunc, method)(*args, **settings)
+    if any(_has_own(type(arg), "__array_ufunc__") for arg in args):
+        return NotImplemented
     twin = TWINS.get(ufunc) or _late(ufunc)
     if method == "__call__" and twin is not None:
         return _call(ufunc, twin, args, settings)
