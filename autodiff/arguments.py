@@ -36,21 +36,31 @@ _PLAIN = frozenset({np.ndarray, float, int, bool, str, type(None), np.float64, n
 
 def whole(name: str, value: Any, low: int) -> int:
     """Return a whole number of at least `low` as an int; refuse anything else, a bool too."""
+    value = _scalar(value)
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < low:
         raise ValueError(f"{name}={value!r} must be an integer of at least {low}")
     return int(value)
 
 
-def real(name: str, value: Any, below: float = math.inf) -> float:
-    """Return a number of at least 0 and less than `below` as a float; refuse anything else, NaN and a bool too."""
-    if not is_number(value) or not 0 <= value < below:
-        bound = (
-            "a finite number of at least 0" if below == math.inf else f"a number of at least 0 and less than {below:g}"
-        )
+def real(name: str, value: Any, below: float = math.inf, upto: float = math.inf) -> float:
+    """Return a number of at least 0, less than `below`, at most `upto`, as a float; refuse all else, NaN and bools."""
+    value = _scalar(value)
+    if not is_number(value) or not 0 <= value < below or value > upto:
+        bound = "at least 0" if is_number(value) and value < 0 else "a finite number of at least 0"
+        if below < math.inf:
+            bound = f"a number of at least 0 and less than {below:g}"
+        elif upto < math.inf:
+            bound = f"a number of at least 0 and at most {upto:g}"
         raise ValueError(f"{name}={value!r} must be {bound}")
     return float(value)
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether a value is a real number; a bool is none."""
+    """Tell whether a value is a real number, such as an array of shape () is too; a bool is none."""
+    value = _scalar(value)
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def _scalar(value: Any) -> Any:
+    """Take a number out of an array of shape ()."""
+    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value

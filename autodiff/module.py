@@ -19,6 +19,7 @@ from . import modes
 from .arguments import arraylike
 from .hidden import PLAIN, is_running, slots, warn_of_lost
 from .node import Node
+from .sharing import overlapping
 from .tensor import Tensor
 
 __all__ = ["Module"]
@@ -214,25 +215,9 @@ class Module:
         >>> model.shared_parameters()
         [('first.weight', 'second.weight')]
         """
-        extents = []
-        for order, (name, tensor) in enumerate(self._names()):
-            array = tensor.data
-            if array.flags.c_contiguous:
-                low = array.__array_interface__["data"][0]
-                high = low + array.nbytes
-            else:
-                low, high = np.lib.array_utils.byte_bounds(array)
-            extents.append((low, high, order, name))
-        groups: list[list[tuple[int, str]]] = []
-        end = -1
-        for low, high, order, name in sorted(extents):  # overlapping extents are neighbours
-            if high == low:
-                continue
-            if low >= end:
-                groups.append([])
-            groups[-1].append((order, name))
-            end = max(end, high)
-        return [tuple(name for _, name in group) for group in sorted(map(sorted, groups)) if len(group) > 1]
+        names = self._names()
+        groups = overlapping([tensor.data for _, tensor in names])
+        return [tuple(names[i][0] for i in group) for group in groups]
 
     # --- training ---
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +33,8 @@ class SGD(Optimizer):
     weight_decay : float
         This multiple of w is added to the gradient first (an L2 penalty).
     nesterov : bool
-        Step along ``g + momentum * b`` instead of b: the gradient as if momentum had already been applied.
+        Step along ``g + momentum * b`` instead of b: the gradient as if momentum had already been applied. With
+        momentum only.
 
     Raises
     ------
@@ -65,11 +66,17 @@ class SGD(Optimizer):
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov})
 
+    def _check(self, group: Mapping[str, Any]) -> Group:
+        made = super()._check(group)
+        if made.get("nesterov") and not made.get("momentum", True):
+            raise ValueError("nesterov=True steps ahead along the momentum: momentum must be greater than 0, it is 0")
+        return made
+
     def _update(
         self, values: NDArray[Any], g: NDArray[Any], moments: Sequence[NDArray[Any]], scratch: NDArray[Any],
         group: Group, count: int,
     ) -> None:  # fmt: skip
-        lr, momentum, decay = (float(group[name]) for name in ("lr", "momentum", "weight_decay"))
+        lr, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
         np.multiply(values, decay, out=scratch)
         scratch += g
         if momentum:
@@ -142,8 +149,7 @@ class AdamW(Optimizer):
         self, values: NDArray[Any], g: NDArray[Any], moments: Sequence[NDArray[Any]], scratch: NDArray[Any],
         group: Group, count: int,
     ) -> None:  # fmt: skip
-        lr, eps, decay = float(group["lr"]), float(group["eps"]), float(group["weight_decay"])
-        beta1, beta2 = map(float, group["betas"])
+        lr, eps, decay, (beta1, beta2) = group["lr"], group["eps"], group["weight_decay"], group["betas"]
         m, v = moments
         values *= 1 - lr * decay
         np.subtract(g, m, out=scratch)  # m + (1 - beta1) (g - m): one rounding less than with two products
@@ -196,7 +202,7 @@ def clip_grad_norm(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> fl
     Parameters
     ----------
     parameters : iterable of Tensor
-        Those without a gradient are passed over.
+        Those without a gradient are passed over, and those that do not require one.
     max_norm : float
         The bound, greater than 0; infinity only measures.
 
@@ -229,9 +235,9 @@ def clip_grad_norm(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> fl
     if not is_number(max_norm) or not max_norm > 0:
         raise ValueError(f"max_norm={max_norm!r} must be a number greater than 0; to clip nothing, leave the call out")
     tensors = [parameters] if type(parameters) is Tensor else list(parameters)
-    gradients = [tensor._grad for tensor in tensors if tensor._grad is not None]
+    gradients = [tensor._grad for tensor in tensors if tensor._grad is not None and tensor.requires_grad]
     norm = _global_norm(gradients)
-    factor = max_norm / (norm + 1e-6)
+    factor = float(max_norm) / (norm + 1e-6)
     if math.isfinite(norm) and factor < 1:
         for gradient in gradients:
             gradient *= factor
@@ -250,6 +256,7 @@ def _global_norm(gradients: Sequence[NDArray[Any]]) -> float:
             return largest
         scaled = [g.astype(np.float64) / largest for g in flat]
         return largest * math.sqrt(math.fsum(float(g @ g) for g in scaled))
+
 
 if not TYPE_CHECKING:  # to a type checker it would say that every name is there
 

@@ -1,65 +1,59 @@
-"""What optimisers share: flat buffers, groups of parameters, checks, and saving.
+"""What optimisers share: groups of parameters, blocks of them, and saving.
 
-An optimiser keeps the parameters of a group as views of one flat buffer, in the order given, and its moments in buffers
-of the same layout. The update then runs over blocks that stay in the processor's cache, however many small parameters
-there are.
+An optimiser writes to its parameters where they are: arrays and tensors that share their memory see every step. The
+moments of a group lie in buffers, one behind the other, in the order of the parameters. The update runs over blocks
+that stay in the processor's cache; parameters that are small are copied together into one, and back, however many.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from operator import is_
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .arguments import real
-from .module import Module
-from .node import Node
+from .groups import CHECKS, Fixed, Group, Parameters, as_groups, checked, differences, numbers
+from .sharing import overlapping
 from .signature import nearest
 from .tensor import Tensor
 
 __all__ = ["Group", "Optimizer", "Parameters"]
 
 BLOCK = 1 << 16  # elements; the arrays of one block (values, gradient, moments, scratch) fit in a second-level cache
-
-Group: TypeAlias = dict[str, Any]
-Parameters: TypeAlias = Iterable[Tensor] | Iterable[Mapping[str, Any]]
+SMALL = 1 << 12  # elements; below, a block of its own costs more calls than copying costs
 
 
 class _Flat:
-    """Parameters of one group and one dtype: views of one buffer, moments laid out alike, a step count for each."""
+    """Parameters of one group and one dtype: moments in buffers, one behind the other, and a step count for each."""
 
-    def __init__(self, parameters: list[Tensor], moments: tuple[str, ...]) -> None:
+    def __init__(self, parameters: Sequence[Tensor], moments: tuple[str, ...]) -> None:
         dtype = parameters[0].dtype
         self.parameters = parameters
         self.bounds = np.cumsum([0, *(p.size for p in parameters)]).tolist()
-        self.values = np.empty(self.bounds[-1], dtype)
         self.moments = {name: np.zeros(self.bounds[-1], dtype) for name in moments}
         self.steps = [0] * len(parameters)
-        self.views: list[Any] = [None] * len(parameters)
-        self.scratch = np.empty((2, min(BLOCK, self.bounds[-1])), dtype)
-        self.adopt(range(len(parameters)))
+        self.scratch = np.empty((3, min(BLOCK, self.bounds[-1])), dtype)
+        self.parts: dict[tuple[int, int], list[NDArray[Any]]] = {}  # where small parameters lie in a block
+        tied = {i for places in overlapping([p.data for p in parameters]) for i in places}
+        self.joins = [p.size <= SMALL and i not in tied for i, p in enumerate(parameters)]
 
-    def part(self, buffer: NDArray[Any], i: int) -> NDArray[Any]:
-        """Return a parameter's part of a buffer, in its shape."""
-        return buffer[self.bounds[i] : self.bounds[i + 1]].reshape(self.parameters[i].shape)
+    @property
+    def dtype(self) -> Any:
+        """That of every parameter and moment."""
+        return self.scratch.dtype
 
-    def adopt(self, indices: Iterable[int]) -> None:
-        """Move parameters into the buffer: at first, and if another optimiser has moved them into its own."""
-        for i in indices:
-            parameter = self.parameters[i]
-            if parameter._values is not self.views[i]:
-                view = self.views[i] = self.part(self.values, i)
-                view[...] = parameter._values
-                parameter._values = view
+    def part(self, buffer: NDArray[Any], i: int, start: int = 0) -> NDArray[Any]:
+        """Return a parameter's part of a buffer that begins at a bound, in its shape."""
+        return buffer[self.bounds[i] - start : self.bounds[i + 1] - start].reshape(self.parameters[i].shape)
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """Yield ranges of neighbours that have a gradient and equal step counts: usually one, of all of them."""
+        """Yield ranges of neighbours that are to be updated and have equal step counts: usually one, of all of them."""
         first = 0
         for i, parameter in enumerate(self.parameters):
-            if parameter._grad is None:
+            if parameter._grad is None or not parameter.requires_grad:
                 if first < i:
                     yield first, i
                 first = i + 1
@@ -69,96 +63,183 @@ class _Flat:
         if first < len(self.parameters):
             yield first, len(self.parameters)
 
-    def blocks(self, first: int, last: int) -> Iterator[tuple[int, int, NDArray[Any]]]:
-        """Cut a run into blocks: bounds in the buffer, and the gradient there. Small parameters share a block."""
+    def blocks(self, first: int, last: int) -> Iterator[tuple[int, int, NDArray[Any], NDArray[Any]]]:
+        """Cut a run into blocks: bounds in the buffers, the values, which are to be updated, and the gradient."""
         i = first
         while i < last:
-            start, stop = self.bounds[i], self.bounds[i + 1]
-            if stop - start > BLOCK:
-                gradient = self._gradient(i)
-                for a in range(start, stop, BLOCK):
-                    b = min(a + BLOCK, stop)
-                    yield a, b, gradient[a - start : b - start]
-                i += 1
-                continue
-            j = i + 1
-            while j < last and self.bounds[j + 1] - start <= BLOCK:
+            j, start = i, self.bounds[i]
+            while j < last and self.joins[j] and self.bounds[j + 1] - start <= BLOCK:
                 j += 1
-            stop = self.bounds[j]
-            joined = self.scratch[0, : stop - start]
-            np.concatenate([self._gradient(k) for k in range(i, j)], out=joined)
-            yield start, stop, joined
-            i = j
+            if j > i + 1:
+                yield self._joined(i, j)
+                self._spread(i, j)
+                i = j
+                continue
+            parameter, size = self.parameters[i], self.bounds[i + 1] - start
+            values, gradient = parameter.data.reshape(-1), _gradient(parameter)
+            for a in range(0, size, BLOCK):
+                b = min(a + BLOCK, size)
+                yield start + a, start + b, values[a:b], gradient[a:b]
+            if not parameter.data.flags.c_contiguous:  # the values are a copy
+                parameter.data[...] = values.reshape(parameter.shape)
+            i += 1
 
-    def _gradient(self, i: int) -> NDArray[Any]:
-        gradient = self.parameters[i]._grad
-        assert gradient is not None
-        return gradient.reshape(-1)
+    def _joined(self, first: int, last: int) -> tuple[int, int, NDArray[Any], NDArray[Any]]:
+        """Copy small parameters and their gradients together."""
+        start, stop = self.bounds[first], self.bounds[last]
+        members, (values, gradient) = self.parameters[first:last], self.scratch[1:, : stop - start]
+        np.concatenate([parameter._values for parameter in members], axis=None, out=values)
+        np.concatenate([parameter._grad for parameter in members], axis=None, out=gradient)
+        return start, stop, values, gradient
+
+    def _spread(self, first: int, last: int) -> None:
+        """Copy the new values of small parameters back."""
+        parts = self.parts.get((first, last))
+        if parts is None:
+            values, start = self.scratch[1], self.bounds[first]
+            parts = self.parts[first, last] = [self.part(values, i, start) for i in range(first, last)]
+        for parameter, part in zip(self.parameters[first:last], parts, strict=True):
+            parameter.data[...] = part
+
+
+def _gradient(parameter: Tensor) -> NDArray[Any]:
+    gradient = parameter._grad
+    assert gradient is not None
+    return gradient.reshape(-1)
 
 
 class Optimizer(ABC):
-    """What optimisers share: groups, buffers, and saving. Use `SGD` or `AdamW`.
+    """What optimisers share: groups, moments, and saving. Use `SGD` or `AdamW`.
 
     Attributes
     ----------
-    param_groups : list of dict
-        For each group its ``"params"`` and settings. Settings may be changed between steps, parameters may not.
+    param_groups : tuple of dict
+        For each group its ``"params"`` and settings. Settings may be changed between steps, such as the learning rate
+        of one group by a schedule of its own; parameters are added by `add_param_group`.
     """
 
     moments: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, params: Parameters, settings: Group) -> None:
         self.settings = settings  # of a group that has none of its own
-        self.param_groups: list[Group] = []
+        self.settings = self._check(settings)
+        self._groups: list[Group] = []
+        self._held: list[tuple[Tensor, ...]] = []  # the parameters of each group
+        self._checked: list[list[Any]] = []  # the values that each group had when it was last found right
         self._flats: list[list[_Flat]] = []
         self._places: list[tuple[_Flat, int]] = []  # where each parameter is, in the order given
         seen: set[int] = set()
-        for group in _as_groups(params):
-            made = {**settings, **group, "params": _checked(group["params"], seen)}
-            self._check(made)
-            self.param_groups.append(made)
-            by_dtype: dict[Any, list[Tensor]] = {}
-            for parameter in made["params"]:
-                by_dtype.setdefault(parameter.dtype, []).append(parameter)
-            flats = {dtype: _Flat(parameters, self.moments) for dtype, parameters in by_dtype.items()}
-            self._flats.append(list(flats.values()))
-            position = dict.fromkeys(by_dtype, 0)
-            for parameter in made["params"]:
-                self._places.append((flats[parameter.dtype], position[parameter.dtype]))
-                position[parameter.dtype] += 1
+        for group in [self._made(group, seen) for group in as_groups(params)]:
+            self._add(group)
 
-    def _check(self, group: Group) -> None:
-        """Refuse unknown and impossible settings. Called in each step too, as a schedule may have gone wrong."""
+    @property
+    def param_groups(self) -> tuple[Group, ...]:
+        """The groups: settings to be read and changed, parameters to be read."""
+        return Fixed(self._groups)
+
+    def add_param_group(self, group: Mapping[str, Any]) -> None:
+        """Add parameters with settings of their own, such as those of a layer that is unfrozen later.
+
+        Parameters
+        ----------
+        group : mapping
+            ``"params"``, and settings that differ from those that the optimiser was made with.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As when an optimiser is made; nothing is added then.
+
+        Examples
+        --------
+        >>> from autodiff import Tensor, optim
+        >>> first, second = Tensor([1.0], requires_grad=True), Tensor([2.0], requires_grad=True)
+        >>> optimizer = optim.SGD([first], lr=0.1)
+        >>> optimizer.add_param_group({"params": [second], "lr": 0.01})
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [0.1, 0.01]
+        """
+        if not isinstance(group, Mapping):
+            raise TypeError(f"group must be a mapping with 'params', such as {{'params': [w]}}, not {group!r:.60}")
+        (given,) = as_groups([group])
+        self._add(self._made(given, {id(parameter) for held in self._held for parameter in held}))
+
+    def _made(self, group: Mapping[str, Any], seen: set[int]) -> Group:
+        """Check a group and complete its settings."""
+        parameters = Fixed(checked(group["params"], seen))
+        return {**self._check({**self.settings, **group}), "params": parameters}
+
+    def _add(self, group: Group) -> None:
+        parameters: tuple[Tensor, ...] = group["params"]
+        by_dtype: dict[Any, list[Tensor]] = {}
+        for parameter in parameters:
+            by_dtype.setdefault(parameter.dtype, []).append(parameter)
+        flats = {dtype: _Flat(members, self.moments) for dtype, members in by_dtype.items()}
+        position = dict.fromkeys(by_dtype, 0)
+        for parameter in parameters:
+            self._places.append((flats[parameter.dtype], position[parameter.dtype]))
+            position[parameter.dtype] += 1
+        self._flats.append(list(flats.values()))
+        self._groups.append(group)
+        self._held.append(parameters)
+        self._checked.append([None])
+
+    def _check(self, group: Mapping[str, Any]) -> Group:
+        """Refuse unknown and impossible settings; return them as plain numbers."""
+        made: Group = {}
         for name, value in group.items():
             if name == "params":
                 continue
             if name not in self.settings:
                 raise ValueError(f"{type(self).__name__} has no setting {name!r}.{nearest(name, self.settings)}")
-            _CHECKS[name](name, value)
+            made[name] = CHECKS[name](name, value)
+        return made
+
+    def _is_right(self, i: int) -> bool:
+        """Tell whether a group is as it was when it was last checked."""
+        values, checked = self._groups[i].values(), self._checked[i]
+        return len(values) == len(checked) and all(map(is_, values, checked))
+
+    def _settle(self) -> None:
+        """Check the groups whose settings have changed: a schedule may have gone wrong."""
+        for i, group in enumerate(self._groups):
+            if self._is_right(i):
+                continue
+            if group.get("params") is not self._held[i]:
+                raise ValueError(
+                    f"the parameters of group {i} were exchanged, which an optimiser cannot follow: add some with "
+                    f"optimizer.add_param_group({{...}}), or make an optimiser of the new ones"
+                )
+            missing = self.settings.keys() - group.keys()
+            if missing:
+                raise ValueError(f"group {i} lacks {', '.join(sorted(missing))}")
+            group.update(self._check(group))
+            self._checked[i] = [*group.values()]
 
     @property
     def lr(self) -> float:
         """The learning rate: reading gives the first group's, assigning sets every group's."""
-        return float(self.param_groups[0]["lr"])
+        return float(self._groups[0]["lr"])
 
     @lr.setter
     def lr(self, value: float) -> None:
-        for group in self.param_groups:
-            self._check({"lr": value})
-            group["lr"] = value
+        rate = self._check({"lr": value})["lr"]
+        for i, group in enumerate(self._groups):
+            right = self._is_right(i)
+            group["lr"] = rate
+            if right:
+                self._checked[i] = [*group.values()]
 
     def step(self) -> None:
-        """Update every parameter that has a gradient. The others keep their values, moments and step counts."""
-        for group in self.param_groups:
-            self._check(group)
-        for group, flats in zip(self.param_groups, self._flats, strict=True):
+        """Update every parameter that requires a gradient and has one; the others keep values, moments, step counts."""
+        self._settle()
+        for group, flats in zip(self._groups, self._flats, strict=True):
             for flat in flats:
                 for first, last in flat.runs():
-                    flat.adopt(range(first, last))
                     count = flat.steps[first] + 1
-                    for a, b, gradient in flat.blocks(first, last):
+                    for a, b, values, gradient in flat.blocks(first, last):
                         moments = [moment[a:b] for moment in flat.moments.values()]
-                        self._update(flat.values[a:b], gradient, moments, flat.scratch[1, : b - a], group, count)
+                        self._update(values, gradient, moments, flat.scratch[0, : b - a], group, count)
                     for i in range(first, last):
                         flat.steps[i] = count
                         flat.parameters[i].stamp()
@@ -185,13 +266,14 @@ class Optimizer(ABC):
             (arrays of the parameter's shape). ``"param_groups"``: the settings of each group, ``"params"`` as numbers.
             Parameters are numbered in the order given.
         """
+        self._settle()
         state = {}
         for number, (flat, i) in enumerate(self._places):
             if flat.steps[i]:
                 moments = {name: flat.part(buffer, i).copy() for name, buffer in flat.moments.items()}
                 state[number] = {"step": flat.steps[i], **moments}
         groups, number = [], 0
-        for group in self.param_groups:
+        for group in self._groups:
             numbers = list(range(number, number + len(group["params"])))
             groups.append({**group, "params": numbers})
             number += len(numbers)
@@ -208,105 +290,65 @@ class Optimizer(ABC):
         Raises
         ------
         ValueError
-            If groups, parameters, shapes or dtypes differ. The message lists all differences, and nothing is loaded.
+            If groups, settings, parameters, shapes or dtypes differ, or something is missing. The message lists all
+            differences, and nothing is loaded.
         """
-        entries, groups = state["state"], state["param_groups"]
         ours = self.state_dict()["param_groups"]
         problems = []
-        if [group["params"] for group in groups] != [group["params"] for group in ours]:
-            mine, theirs = ([len(group["params"]) for group in either] for either in (ours, groups))
-            problems.append(f"groups of {mine} parameters, given groups of {theirs}")
-        for group in groups:
-            try:
-                self._check(group)
-            except ValueError as error:
-                problems.append(str(error))
+        if not isinstance(state, Mapping):
+            state, problems = {}, [f"not a mapping, as state_dict() returns it, but a {type(state).__name__}"]
+        entries, groups = state.get("state"), state.get("param_groups")
+        if not isinstance(entries, Mapping):
+            problems.append(f"'state' must be a mapping, not {entries!r:.60}")
+            entries = {}
+        if not isinstance(groups, (list, tuple)) or not all(isinstance(group, Mapping) for group in groups):
+            problems.append(f"'param_groups' must be a list of mappings, not {groups!r:.60}")
+            groups = ours
+        for i, group in enumerate(groups):
+            problems += [f"group {i}: {problem}" for problem in self._problems(group)]
+        mine, theirs = ([numbers(group.get("params")) for group in either] for either in (ours, groups))
+        if mine != theirs:
+            counts = ([len(numbers) for numbers in either] for either in (mine, theirs))
+            problems.append("groups of {} parameters, given groups of {}".format(*counts))
         for number, entry in entries.items():
-            if number not in range(len(self._places)):
-                problems.append(f"unexpected: state of parameter {number}")
+            if (
+                isinstance(number, bool)
+                or not isinstance(number, (int, np.integer))
+                or not 0 <= number < len(self._places)
+            ):
+                problems.append(f"unexpected: state of parameter {number!r}")
                 continue
             flat, i = self._places[number]
-            problems += [f"parameter {number}: {problem}" for problem in _differences(entry, flat, i)]
+            found = differences(entry, flat.parameters[i].shape, flat.dtype, flat.moments)
+            problems += [f"parameter {number}: {problem}" for problem in found]
         if problems:
             raise ValueError(
                 f"state does not fit this {type(self).__name__}, nothing was loaded:\n  " + "\n  ".join(problems)
             )
-        for group, given in zip(self.param_groups, groups, strict=True):
-            group.update({name: value for name, value in given.items() if name != "params"})
+        for group, given in zip(self._groups, groups, strict=True):
+            group.update(self._check(given))
         for number, (flat, i) in enumerate(self._places):
             entry = entries.get(number)
             flat.steps[i] = 0 if entry is None else int(entry["step"])
             for name, buffer in flat.moments.items():
                 flat.part(buffer, i)[...] = 0 if entry is None else entry[name]
 
+    def _problems(self, group: Mapping[str, Any]) -> Iterator[str]:
+        """Say what is wrong with the settings of a saved group."""
+        missing = (self.settings.keys() | {"params"}) - group.keys()
+        if missing:
+            yield f"lacks {', '.join(map(repr, sorted(missing)))}"
+        found = []
+        for part in (*({name: value} for name, value in group.items()), group):  # each, then whether they go together
+            try:
+                self._check(part)
+            except ValueError as error:
+                found.append(str(error))
+        yield from dict.fromkeys(found)
+
     def __repr__(self) -> str:
         lines = []
-        for group in self.param_groups:
+        for group in self._groups:
             settings = ", ".join(f"{name}={value!r}" for name, value in group.items() if name != "params")
             lines.append(f"{len(group['params'])} parameters: {settings}")
         return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
-
-
-def _rates(name: str, value: Any) -> None:
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise ValueError(f"{name}={value!r} must be two numbers")
-    for position, rate in enumerate(value):
-        real(f"{name}[{position}]", rate, below=1)
-
-
-def _switch(name: str, value: Any) -> None:
-    if not isinstance(value, bool):
-        raise ValueError(f"{name}={value!r} must be True or False")
-
-
-_CHECKS: dict[str, Callable[[str, Any], object]] = {
-    "lr": real, "momentum": real, "weight_decay": real, "eps": real, "betas": _rates, "nesterov": _switch,
-}  # fmt: skip
-
-
-def _as_groups(params: Parameters) -> list[Mapping[str, Any]]:
-    """Bring parameters, or groups of them, into the form of groups."""
-    if isinstance(params, (Module, Tensor, Mapping)):
-        hint = "module.parameters()" if isinstance(params, Module) else "a list"
-        raise TypeError(
-            f"params must be an iterable of tensors or of groups, not a {type(params).__name__}; pass {hint}"
-        )
-    given: list[Any] = list(params)
-    if not given:
-        raise ValueError("params is empty: an optimiser needs at least one parameter (is anything requires_grad=True?)")
-    if all(isinstance(group, Mapping) for group in given):
-        for position, group in enumerate(given):
-            if "params" not in group:
-                raise ValueError(f"group {position} has no 'params', only {sorted(group)}")
-        return given
-    return [{"params": given}]
-
-
-def _checked(params: Any, seen: set[int]) -> list[Tensor]:
-    """Return a group's parameters as a list, each fit to be optimised and none twice."""
-    parameters = [params] if type(params) is Tensor else list(params)
-    for parameter in parameters:
-        if type(parameter) is not Tensor:
-            raise TypeError(f"params holds a {type(parameter).__name__}; only tensors can be optimised")
-        if type(parameter.node) is Node or parameter.dtype.kind != "f":
-            what = f"a result (of {parameter.node.op.name!r})" if type(parameter.node) is Node else "not floating"
-            raise TypeError(
-                f"params holds a tensor of shape {parameter.shape} that is {what}; only leaves can be optimised"
-            )
-        if id(parameter) in seen:
-            raise ValueError(f"params holds the same tensor (shape {parameter.shape}, name {parameter.name!r}) twice")
-        seen.add(id(parameter))
-    return parameters
-
-
-def _differences(entry: Mapping[str, Any], flat: _Flat, i: int) -> Iterator[str]:
-    """Say what keeps a saved entry from being loaded into a parameter's place."""
-    shape, dtype = flat.parameters[i].shape, flat.values.dtype
-    if set(entry) != {"step", *flat.moments}:
-        yield f"has {sorted(entry)}, not {sorted(['step', *flat.moments])}"
-        return
-    for name in flat.moments:
-        if np.shape(entry[name]) != shape:
-            yield f"{name} has shape {np.shape(entry[name])}, not {shape}"
-        if np.asarray(entry[name]).dtype != dtype:
-            yield f"{name} has dtype {np.asarray(entry[name]).dtype}, not {dtype}"

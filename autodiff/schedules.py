@@ -7,6 +7,7 @@ Pure functions, so that a resumed run needs nothing but its step. Assign the res
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from .arguments import real, whole
 
@@ -49,10 +50,7 @@ def warmup_cosine(step: int, *, lr: float, min_lr: float, warmup: int, total: in
     >>> [round(warmup_cosine(s, lr=1.0, min_lr=0.1, warmup=3, total=7), 4) for s in range(9)]
     [0.25, 0.5, 0.75, 1.0, 0.8682, 0.55, 0.2318, 0.1, 0.1]
     """
-    progress = _progress(step, lr, min_lr, warmup, total)
-    if progress < 0:
-        return lr * (step + 1) / (warmup + 1)
-    return min_lr + (lr - min_lr) * 0.5 * (1 + math.cos(math.pi * progress))
+    return _rate(step, lr, min_lr, warmup, total, lambda progress: 0.5 * (1 + math.cos(math.pi * progress)))
 
 
 def warmup_linear(step: int, *, lr: float, min_lr: float, warmup: int, total: int) -> float:
@@ -78,20 +76,19 @@ def warmup_linear(step: int, *, lr: float, min_lr: float, warmup: int, total: in
     >>> [round(warmup_linear(s, lr=1.0, min_lr=0.1, warmup=3, total=6), 4) for s in range(8)]
     [0.25, 0.5, 0.75, 1.0, 0.7, 0.4, 0.1, 0.1]
     """
-    progress = _progress(step, lr, min_lr, warmup, total)
-    if progress < 0:
-        return lr * (step + 1) / (warmup + 1)
-    return lr + (min_lr - lr) * progress
+    return _rate(step, lr, min_lr, warmup, total, lambda progress: 1 - progress)
 
 
-def _progress(step: int, lr: float, min_lr: float, warmup: int, total: int) -> float:
-    """Return how far the decay is, from 0 to 1; negative during the warm-up."""
-    for name, count in (("step", step), ("warmup", warmup), ("total", total)):
-        whole(name, count, 0)
-    for name, rate in (("lr", lr), ("min_lr", min_lr)):
-        real(name, rate)
+def _rate(step: int, lr: float, min_lr: float, warmup: int, total: int, share: Callable[[float], float]) -> float:
+    """Return the rate of a step; of the decay, `share` tells what is left of it, from 1 to 0 on the way from 0 to 1."""
+    step, warmup, total = (whole(n, v, 0) for n, v in (("step", step), ("warmup", warmup), ("total", total)))
+    lr, min_lr = real("lr", lr), real("min_lr", min_lr)
     if min_lr > lr:
         raise ValueError(f"min_lr={min_lr!r} must not be greater than lr={lr!r}")
     if step >= total:  # first: it also covers a schedule that is nothing but warm-up
-        return 1.0
-    return -1.0 if step < warmup else (step - warmup) / (total - warmup)
+        return min_lr
+    if step < warmup:
+        return lr * (step + 1) / (warmup + 1)
+    if step == warmup:  # exactly, as at the other end
+        return lr
+    return min_lr + (lr - min_lr) * share((step - warmup) / (total - warmup))

@@ -1,4 +1,4 @@
-"""Which results share their memory with an argument."""
+"""Which arrays share their memory: results with an argument, parameters with each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .node import Leaf
 from .tensor import Tensor
 
-__all__ = ["view_of"]
+__all__ = ["overlapping", "view_of"]
 
 
 def view_of(out: NDArray[Any], args: Sequence[Any]) -> tuple[NDArray[Any], Leaf | None]:
@@ -31,3 +31,24 @@ def view_of(out: NDArray[Any], args: Sequence[Any]) -> tuple[NDArray[Any], Leaf 
         view.flags.writeable = False
         return view, arg.vertex().root if type(arg) is Tensor else None
     return out, None
+
+
+def overlapping(arrays: Sequence[NDArray[Any]]) -> list[list[int]]:
+    """Group the positions of arrays whose extents in memory overlap, in order; arrays that lie alone are left out."""
+    extents = []
+    for i, array in enumerate(arrays):
+        if array.flags.c_contiguous:
+            low = array.__array_interface__["data"][0]
+            high = low + array.nbytes
+        else:
+            low, high = np.lib.array_utils.byte_bounds(array)
+        if low < high:
+            extents.append((low, high, i))
+    groups: list[list[int]] = []
+    end = -1
+    for low, high, i in sorted(extents):  # overlapping extents are neighbours
+        if low >= end:
+            groups.append([])
+        groups[-1].append(i)
+        end = max(end, high)
+    return [group for group in sorted(map(sorted, groups)) if len(group) > 1]
