@@ -69,8 +69,9 @@ def _parser() -> Parser:
             "failure in full with the line that shows it again."
         ),
         epilog=(
-            "verdicts: passed; passed, once (second derivatives raise); passed, surrogate; passed, constant; no\n"
-            "samples; or the kind of failure, such as value, shape, kink, inconclusive, vacuous, saved-in-vain.\n\n"
+            "verdicts: passed; passed, once (second derivatives raise); passed, surrogate; passed, constant;\n"
+            "passed, never varied: SETTINGS (they have one value in all samples); no samples; or the kind of failure,\n"
+            "such as value, shape, kink, inconclusive, vacuous, saved-in-vain.\n\n"
             "exit code: 0 all passed, 1 an op failed, 2 a wrong call. Survivors of --mutate are advice: whether one\n"
             "makes a difference at all, only its author can tell; they leave the code as it is.\n\n"
             "examples:\n"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..op import Op
-from ..testing.cases import Case, judge, samples
+from ..testing.cases import Case, judge, never_varied, samples
 from ..testing.mutants import Mutant, survey
 from ..testing.report import CheckError, VJPReport
 from ..testing.vjp import examine
@@ -30,10 +30,14 @@ UNEXPECTED = (Exception, SystemExit)
 PAIR = "a call as in samples, and the exception that it must raise, or a tuple of them"
 """What each of the error samples is."""
 
+UNVARIED = "never varied"
+"""What is said of settings that have one value in all samples."""
+
 REMARKS = {
     "once": "once: the rule has no derivative of its own; a second derivative through it raises",
     "surrogate": "surrogate: the rule is not the derivative, on purpose; its values were not compared",
     "constant": "constant: no argument is differentiated, so there is no rule to check",
+    UNVARIED: "never varied: a setting has one value in all samples, so a rule that is wrong for others passes",
 }
 """What stands behind the verdict of an op that has passed, and what it means."""
 
@@ -61,7 +65,13 @@ class Outcome:
         """The word in the table."""
         if self.failures:
             return ", ".join(dict.fromkeys(failure.kind for failure in self.failures))
-        return ", ".join(["passed", *self.remarks])
+        unvaried = f"never varied: {', '.join(self.unvaried)}"
+        return ", ".join(["passed", *(remark if remark != UNVARIED else unvaried for remark in self.remarks)])
+
+    @property
+    def unvaried(self) -> list[str]:
+        """Settings that have one value in all samples."""
+        return never_varied(self.op, self.cases, self.reports)
 
     @property
     def remarks(self) -> list[str]:
@@ -73,6 +83,8 @@ class Outcome:
             found.append("once")
         if not any(report.passed for report in self.reports):
             found.append("constant")
+        elif self.unvaried:
+            found.append(UNVARIED)
         return found
 
 

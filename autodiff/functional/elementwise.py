@@ -234,7 +234,12 @@ TWINS[np.conjugate], TWINS[np.real], TWINS[np.real_if_close] = _conjugate, _real
 # --- dtype ---
 
 
-@op(linear=True, elementwise=True, samples=lambda rng: [(away(rng, shape), {"dtype": np.float64}) for shape in SHAPES])
+def _double(rng: np.random.Generator) -> list[Any]:
+    """Differences need double precision, however it is written."""
+    return [(away(rng, shape), {"dtype": dtype}) for shape in SHAPES for dtype in (np.float64, "float64")]
+
+
+@op(linear=True, elementwise=True, samples=_double)
 def astype(a: Array, *, dtype: Any) -> Array:
     """Same numbers in another dtype. The gradient comes back in the dtype of the argument.
 

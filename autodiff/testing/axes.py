@@ -88,7 +88,7 @@ class _Setting:
 
     def __init__(self, e: Examination, name: str) -> None:
         self.e, self.name = e, name
-        self.given = e.settings.get(name, e.op.signature.settings.get(name))
+        self.given = e.settings_or_defaults.get(name)
         self.elements = _elements(self.given)
         arrays = [x for x in e.values if isinstance(x, (np.ndarray, np.generic))]
         ndims = [np.ndim(x) for x in (*(e.values[i] for i in e.wrt), *arrays, *e.trial.values)]
@@ -113,6 +113,7 @@ class _Setting:
                 turned = _Turned(e, subject, trial, trial.cotangents(e.generator), given=False)
                 turned.confirm(e)
                 self._compare_spellings(turned, axis, refuses)
+                self._note({self.name: axis})
         return None
 
     # --- whether it names axes ---
@@ -199,8 +200,7 @@ class _Setting:
         self._compare_ends(turned, axis, refuses)
         others: list[dict[str, Any]] = [{self.name: (axis,)}] if self.name in SINGULAR and _is_integer(axis) else []
         kept = [flag for flag in ("keepdims", "keepdim") if flag in self.e.op.signature.order]
-        defaults = self.e.op.signature.settings
-        others += [{self.name: axis, flag: not self.e.settings.get(flag, defaults.get(flag))} for flag in kept]
+        others += [{self.name: axis, flag: not self.e.settings_or_defaults.get(flag)} for flag in kept]
         for changes in others:
             trial = _attempt(self.e, changes)
             if trial is None:
@@ -210,6 +210,13 @@ class _Setting:
             wrong = self._wrong_gradient(turned, trial, changes, axis)
             if wrong is not None:
                 raise wrong
+            self._note(changes)
+
+    def _note(self, changes: dict[str, Any]) -> None:
+        """Tell that settings had other values."""
+        old = self.e.settings_or_defaults
+        new = {name for name, value in changes.items() if repr(value) != repr(old.get(name))}
+        self.e.report.turned = tuple(sorted({*self.e.report.turned, *new}))
 
     def _compare_ends(self, turned: _Turned, axis: Any, refuses: bool) -> None:
         """Compare with the axis counted from the other end of its array: one of those that the op takes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,9 @@ from ..op import Op, zeros
 from .report import VacuousCheckError, VJPError, VJPReport
 from .vjp import examine, find_op
 
-__all__ = ["Case", "check_op", "judge", "missing_samples", "missing_settings", "op_cases", "samples"]
+__all__ = [
+    "Case", "check_op", "judge", "missing_samples", "missing_settings", "never_varied", "op_cases", "samples",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +129,7 @@ def missing_samples() -> list[str]:
 
 
 def missing_settings(name: Op[..., Any] | str) -> list[str]:
-    """Return the settings of an op that no sample sets to anything but their default, so that nothing checks them.
+    """Return the settings of an op that have the same value in all samples, so that nothing checks others.
 
     Parameters
     ----------
@@ -140,14 +143,25 @@ def missing_settings(name: Op[..., Any] | str) -> list[str]:
     []
     """
     op = find_op(name)
-    last = [sample[-1] for sample in samples(op) if sample]
-    given = [settings for settings in last if isinstance(settings, dict)]
-    defaults = op.signature.settings
-    return [
-        setting
-        for setting in op.signature.order
-        if not any(setting in one and repr(one[setting]) != repr(defaults.get(setting, ...)) for one in given)
-    ]
+    return never_varied(op, [Case(op, i, sample) for i, sample in enumerate(samples(op))])
+
+
+def never_varied(op: Op[..., Any], cases: Sequence[Case], reports: Sequence[VJPReport] = ()) -> list[str]:
+    """Return the settings that have one value in all samples, and that no check gives others.
+
+    Parameters
+    ----------
+    op : Op
+        The op.
+    cases : sequence of Case
+        Its samples.
+    reports : sequence of VJPReport
+        What was found on them: some checks vary settings themselves.
+    """
+    turned = {setting for report in reports for setting in report.turned}
+    settings = [{**op.signature.settings, **case.settings} for case in cases]
+    values = {name: {repr(given.get(name)) for given in settings} for name in op.signature.order}
+    return [name for name, seen in values.items() if len(seen) < 2 and name not in turned]
 
 
 def check_op(name: Op[..., Any] | str) -> list[VJPReport]:
@@ -184,6 +198,8 @@ def check_op(name: Op[..., Any] | str) -> list[VJPReport]:
         raise ValueError(f"the op {op.name!r} has no samples to check it with: give it some with @op(samples=...)")
     reports = [case.check() for case in cases]
     judge(op, reports)
+    for report in reports:
+        report.never_varied = tuple(never_varied(op, cases, reports))
     return reports
 
 

@@ -52,6 +52,11 @@ class Examination:
     # --- computed once, on first use ---
 
     @cached_property
+    def settings_or_defaults(self) -> dict[str, Any]:
+        """All settings, those with their default too."""
+        return {**self.op.signature.settings, **self.settings}
+
+    @cached_property
     def trial(self) -> Trial:
         """The recorded call."""
         return self.record(self.values)

@@ -92,6 +92,11 @@ class VJPReport:
         Arguments that were varied: floating, not empty, and not declared to have the derivative zero.
     saved : tuple of str
         Saved floating values that were tried for `saved_in_vain`.
+    turned : tuple of str
+        Settings to which a check gave other values than the call's: axes.
+    never_varied : tuple of str
+        Settings that nobody gave another value than their default, here; from `check_op`, those that have the same
+        value in all samples. A rule that is wrong for other values passes.
     """
 
     op: str
@@ -106,6 +111,8 @@ class VJPReport:
     saved_in_vain: tuple[str, ...] = ()
     varied: tuple[str, ...] = ()
     saved: tuple[str, ...] = ()
+    turned: tuple[str, ...] = ()
+    never_varied: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Write the verdict with its figures, the checks made, and the reasons for those that were not."""
@@ -125,6 +132,8 @@ class VJPReport:
         lines += [f"skipped: {kind} ({reason})" for kind, reason in self.skipped.items()]
         if self.saved_in_vain:
             lines.append(f"saved, but not needed here: {', '.join(self.saved_in_vain)}")
+        if self.never_varied:
+            lines.append(f"never varied: {', '.join(self.never_varied)}")
         return "\n  ".join(lines)
 
     def note(self, step: float, worst: float, compared: int, nonzero: int) -> None:

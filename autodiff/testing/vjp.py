@@ -233,6 +233,8 @@ def examine(
             check(e)
     done = [kind for kind, _ in CHECKS if kind not in without and kind not in report.skipped]
     report.passed = ("inputs", *done)
+    defaults = {name for name, value in op.signature.settings.items() if repr(settings.get(name, value)) == repr(value)}
+    report.never_varied = tuple(name for name in op.signature.order if name in defaults - set(report.turned))
     return report, subject
 
 

@@ -514,6 +514,7 @@ def test_an_op_without_samples_is_no_pass():
 
 def test_settings_that_no_sample_sets():
     assert missing_settings(squares((np.ones(2),), (np.ones(2), None, {"factor": 1.0}))) == ["factor"]
+    assert missing_settings(squares((np.ones(2), None, {"factor": 2.0}))) == ["factor"]
     assert missing_settings(squares((np.ones(2),), (np.ones(2), None, {"factor": 2.0}))) == []
 
 
