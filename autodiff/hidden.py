@@ -21,7 +21,7 @@ from .modes import Switch
 from .node import Node, Vertex
 from .tensor import Tensor
 
-__all__ = ["PLAIN", "inside", "is_running", "slots", "warn_of_lost"]
+__all__ = ["PLAIN", "inside", "is_running", "refuse_closures", "slots", "warn_of_lost"]
 
 PLAIN = frozenset({
     type(None), bool, int, float, complex, str, bytes, np.dtype, np.random.Generator, np.float64, np.int64,
@@ -128,6 +128,22 @@ def _missed(place: str, part: Any) -> str:
         f"{place} holds {held} where it is not found, so it is neither trained nor saved: parameters and modules are "
         f"looked for in the attributes of an instance, and in lists, tuples and values of dictionaries there"
     )
+
+
+def refuse_closures(modules: Sequence[Any], module_type: type) -> None:
+    """Refuse to copy a tree in which a function closes over one of its modules: the copy would call the original's."""
+    known = {id(module) for module in modules}
+    for module in modules:
+        for name, value in module._attributes():
+            if type(value) in PLAIN or isinstance(value, (Tensor, module_type)):
+                continue
+            for function in inside(value, (FunctionType, Tensor, module_type)):
+                if type(function) is FunctionType and any(id(part) in known for part in inside(function, module_type)):
+                    raise TypeError(
+                        f"{type(module).__name__}.{name} is or holds the function {function.__qualname__!r}, which "
+                        f"refers to a module of this model: in a copy it would still call that one, and train its "
+                        f"weights. Make it a method, or functools.partial of one, or ad.recompute(module.forward)"
+                    )
 
 
 def is_running(module: Any, module_type: Any) -> bool:

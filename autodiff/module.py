@@ -7,6 +7,7 @@ parameter, another module (or a list, tuple or dictionary of modules) a part.
 from __future__ import annotations
 
 import contextlib
+import copy
 import reprlib
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import modes
 from .arguments import arraylike
-from .hidden import PLAIN, is_running, slots, warn_of_lost
+from .hidden import PLAIN, is_running, refuse_closures, slots, warn_of_lost
 from .node import Node
 from .sharing import overlapping
 from .tensor import Tensor
@@ -83,6 +84,15 @@ class Module:
             return self.forward(*args, **settings)
         with self._scope:
             return self.forward(*args, **settings)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy the whole tree; bound methods, partials and recomputed functions in it become those of the copies."""
+        refuse_closures(self._walk().modules, Module)
+        made = copy.copy(self)
+        memo[id(self)] = made
+        for name, value in [*made._attributes()]:
+            object.__setattr__(made, name, copy.deepcopy(value, memo))
+        return made
 
     # --- the tree ---
 

@@ -15,7 +15,8 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from operator import attrgetter
-from typing import Any, ParamSpec, TypeVar
+from types import MethodType
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +76,8 @@ def recompute(f: Callable[P, R]) -> Callable[P, R]:
     >>> x.grad.round(4)
     array([0.2268, 0.0469])
 
-    A Transformer keeps the input of each block, and one block's activations at a time in the backward pass:
+    A Transformer keeps the input of each block, and one block's activations at a time in the backward pass. A deep copy
+    of the model runs the copies of its blocks:
 
     >>> from gpt import GPT
     >>> from gpt.config import preset
@@ -84,9 +86,28 @@ def recompute(f: Callable[P, R]) -> Callable[P, R]:
     ...     block.forward = ad.recompute(block.forward)
     >>> model([[1, 2, 3]]).sum().backward()
     """
+    return _Recomputed(f)
 
-    @functools.wraps(f, updated=())  # not its attributes, which may be those of a module
-    def recomputed(*args: P.args, **kwargs: P.kwargs) -> R:
+
+class _Recomputed(Generic[P, R]):
+    """What `recompute` returns: an object, for a copy of it to call the copy of what it was made of."""
+
+    def __init__(self, f: Callable[P, R]) -> None:
+        self.f = f
+        functools.update_wrapper(self, f, updated=())  # not its attributes, which may be those of a module
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __getstate__(self) -> Any:
+        # a method by its parts: by name, it would be looked up where this object may stand in its place
+        return (self.f.__func__, self.f.__self__) if isinstance(self.f, MethodType) else (self.f,)
+
+    def __setstate__(self, state: Any) -> None:
+        self.__init__(MethodType(*state) if len(state) == 2 else state[0])  # type: ignore[misc]
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        f = self.f
         if not modes.current().record:
             return f(*args, **kwargs)
         context, draws, begin = contextvars.copy_context(), Draws(), clock()
@@ -108,8 +129,6 @@ def recompute(f: Callable[P, R]) -> Callable[P, R]:
         kept = [made.get(value.node, value) if follows(value) else value for value in values]
         whole: R = rebuild(out, iter(kept))
         return whole
-
-    return recomputed
 
 
 class _Replay:
