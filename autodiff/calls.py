@@ -217,10 +217,10 @@ def _positions(argnums: int | Sequence[int], count: int, name: str) -> list[int]
 
 
 def _end(place: str, value: Any) -> Any:
-    """Check a leaf of an output: floating, or a constant Python number."""
-    known = isinstance(value, (Tensor, np.ndarray, np.generic, int, float))
+    """Check a leaf of an output: floating. Of Python's numbers, an int or a bool is none, as NumPy's are none."""
+    known = isinstance(value, (Tensor, np.ndarray, np.generic, float))
     array = np.asarray(arraylike(place, to_array(value))) if known else np.array(None)
-    if array.dtype.kind != "f" and not isinstance(value, int):
+    if array.dtype.kind != "f":
         raise TypeError(
             f"{place} returned {_kind(value)}, which has no derivative: compute with floats, or return it as aux, with "
             f"has_aux=True"

@@ -34,7 +34,7 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool 
     Parameters
     ----------
     f : callable
-        Returns a scalar: a tensor, array or number of shape (). Its arguments may be trees of arrays.
+        Returns a scalar: a floating tensor, array or number of shape (). Its arguments may be trees of arrays.
     argnums : int or sequence of int
         The positional arguments to differentiate; negative ones count from the end.
     has_aux : bool
@@ -50,7 +50,8 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool 
     Raises
     ------
     TypeError
-        When called: if a differentiated argument is not floating (write 3.0 for 3), or the result is not one number.
+        When called: if a differentiated argument or the result is not floating (write 3.0 for 3; a bool or int has no
+        derivative), or the result is not one number.
     ValueError
         When called: if the result is not a scalar, or `argnums` names no argument.
 

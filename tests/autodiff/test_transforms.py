@@ -151,7 +151,7 @@ def test_auxiliary_outputs():
 
 
 def test_constant_results_have_derivative_zero():
-    assert ad.grad(lambda x: 0)(1.0) == 0.0
+    assert ad.grad(lambda x: 0.0)(1.0) == 0.0
     assert ad.value_and_grad(lambda x: 2.5)(1.0) == (2.5, 0.0)
     assert ad.grad(lambda x, y: y, (0, 1))(1.0, 2.0) == (0.0, 1.0)
     np.testing.assert_array_equal(ad.vjp(lambda x: np.ones(2), VECTOR)[1](np.ones(2))[0], np.zeros(3))
@@ -384,6 +384,26 @@ def test_results_that_have_no_gradient():
         ad.grad(lambda x: np.argmax(x))(VECTOR)
     with pytest.raises(TypeError, match=r"\[1\] returned a str"):
         ad.vjp(lambda x: (x, "text"), 1.0)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        len, lambda x: np.allclose(x, 2 * x), lambda x: bool(x[0] > 0), lambda x: x.size, lambda x: True,
+        lambda x: int(np.argmax(x.data)), lambda x: np.bool_(True), lambda x: np.int64(1), lambda x: np.sum(x > 0),
+    ],
+)  # fmt: skip
+def test_integers_and_booleans_have_no_derivative_pythons_neither(f):
+    calls = (
+        lambda: ad.grad(f)(VECTOR), lambda: ad.value_and_grad(f)(VECTOR), lambda: ad.vjp(f, VECTOR),
+        lambda: ad.jvp(f, (VECTOR,), (VECTOR,)), lambda: ad.hvp(f, (VECTOR,), (VECTOR,)),
+        lambda: ad.jacobian(f)(VECTOR), lambda: ad.hessian(f)(VECTOR), lambda: ad.vjp(lambda x: {"n": f(x)}, VECTOR),
+        lambda: ad.grad(lambda x: (f(x), x), has_aux=True)(VECTOR),
+    )  # fmt: skip
+    for call in calls:
+        with pytest.raises(TypeError, match=r"returned a (int|bool).*, which has no derivative.*has_aux=True"):
+            call()
+    assert ad.grad(lambda x: (np.sum(x), f(x)), has_aux=True)(VECTOR)[0].tolist() == [1.0] * 3
 
 
 def test_cotangents_and_tangents_of_another_form():
