@@ -119,7 +119,9 @@ def _own(value: Any) -> Any:
 
 
 def convert(op: Spec, arg: Any, args: tuple[Any, ...]) -> Any:
-    """Make an array of an argument that is neither a tensor nor an array yet, among the others."""
+    """Make an array of an argument that is neither a tensor nor a common number, among the others."""
+    if type(arg) is np.ndarray and arg.dtype.kind != "c":
+        return arg
     arraylike(f"{op.name}()", arg)
     if isinstance(getattr(op, "twin", None), np.ufunc) and is_foreign(arg):
         if any(isinstance(other, NumPyProtocols) for other in args):

@@ -40,7 +40,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
-_AS_THEY_ARE = frozenset({np.ndarray, float, int, bool, np.float64, np.float32, type(None)})
+_AS_THEY_ARE = frozenset({float, int, bool, np.float64, np.float32, type(None)})
 """Argument types that a forward takes unconverted. Python's numbers stay what they are: weak in NumPy's promotion."""
 
 

@@ -43,8 +43,13 @@ def twin(*names: str) -> Callable[[Function], Function]:
 
 
 def operand(x: Array) -> Array:
-    """Return a tensor as it is, anything else as an array: what has a shape, a dtype and methods."""
-    return x if isinstance(x, NumPyProtocols) else np.asarray(arraylike("a function of tensors", x))
+    """Return a tensor as it is, anything else as a real array: what has a shape, a dtype and methods."""
+    if isinstance(x, NumPyProtocols):
+        return x
+    array = np.asarray(arraylike("a function of tensors", x))
+    if array.dtype.kind == "c":
+        raise TypeError(f"a function of tensors works on real numbers; got a {type(x).__name__} of dtype {array.dtype}")
+    return array
 
 
 def _adapted(name: str, theirs: Any, ours: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..op import Op
 from ..rules import Rule
+from ..saving import Saved
 from .numeric import Vector, flat
 from .report import CheckError, Subject, VJPReport
 from .trial import Recording, Trial, contents
@@ -154,9 +155,13 @@ class Examination:
     # --- running things ---
 
     def forward(self, values: Sequence[Any]) -> Vector:
-        """Compute the floating outputs of the op (or of the reference) as one vector."""
-        function: Callable[..., Any] = self.op if self.reference is None else self.reference
-        return flat(function(*values, **self.settings))
+        """Compute the floating outputs of the op (or of the reference) as one vector.
+
+        A complex step calls the op's function itself: the op takes no complex numbers.
+        """
+        function: Callable[..., Any] = self.op.forward if self.scheme == "complex" else self.op
+        out = (self.reference or function)(*values, **self.settings)
+        return flat(out[0] if type(out) is Saved else out)
 
     def record(
         self, values: Sequence[Any], wrt: Sequence[int] | None = None, settings: dict[str, Any] | None = None
