@@ -70,8 +70,9 @@ def _parser() -> Parser:
         ),
         epilog=(
             "verdicts: passed; passed, once (second derivatives raise); passed, surrogate; passed, constant;\n"
-            "passed, never varied: SETTINGS (they have one value in all samples); no samples; or the kind of failure,\n"
-            "such as value, shape, kink, inconclusive, vacuous, saved-in-vain.\n\n"
+            "passed, never varied: SETTINGS (they have one value in all samples); no samples; skipped (a package\n"
+            "is not installed); or the kind of failure, such as value, shape, kink, inconclusive, vacuous,\n"
+            "saved-in-vain.\n\n"
             "exit code: 0 all passed, 1 an op failed, 2 a wrong call. Survivors of --mutate are advice: whether one\n"
             "makes a difference at all, only its author can tell; they leave the code as it is.\n\n"
             "examples:\n"

@@ -172,9 +172,8 @@ def _parts(op: Op[..., Any]) -> Iterator[str]:
     """Write all that an op is."""
     yield f"{op.name}{plain_signature(op)}"
     twin = twin_of(op)
-    drawn = op.samples(np.random.default_rng(0)) if callable(op.samples) else op.samples
     yield f"  {', '.join([*([twin] if twin else []), *kind_of(op)])}"
-    yield f"  in {op.__module__}, checked on {len(drawn)} samples"
+    yield f"  in {op.__module__}, checked on {_samples(op)}"
     if op.__doc__:
         yield f"\n{inspect.cleandoc(op.__doc__)}"
     yield f"\nForward\n\n{_forward(op.forward)}"
@@ -190,6 +189,15 @@ def _parts(op: Op[..., Any]) -> Iterator[str]:
     table = _special_values(op)
     if table:
         yield f"\n{table}"
+
+
+def _samples(op: Op[..., Any]) -> str:
+    """Count the samples; without the package that they need, say which it is."""
+    try:
+        drawn = op.samples(np.random.default_rng(0)) if callable(op.samples) else op.samples
+    except ImportError as error:
+        return f"samples that cannot be made here: {error}"
+    return f"{len(drawn)} samples"
 
 
 def _composition(function: Any) -> Iterator[str]:
@@ -259,13 +267,13 @@ def _special_values(op: Op[..., Any]) -> str:
 
 
 def _row(op: Op[..., Any], call: Sequence[Any]) -> list[str] | None:
-    """Compute one line of the table; None where the op refuses the call."""
+    """Compute one line of the table; None where the op refuses the call, or a package is missing."""
     tensors = [Tensor(x, requires_grad=i not in op.nondifferentiable) for i, x in enumerate(call)]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
             out: Any = op(*tensors)
-        except (TypeError, ValueError, IndexError, np.linalg.LinAlgError):  # not a function of such arguments
+        except (TypeError, ValueError, IndexError, np.linalg.LinAlgError, ImportError):
             return None
         if type(out) is not Tensor:
             return None

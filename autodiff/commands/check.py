@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..op import Op
-from ..testing.cases import Case, judge, never_varied, samples
+from ..testing.cases import Case, judge, needed, never_varied, samples
 from ..testing.mutants import Mutant, survey
 from ..testing.report import CheckError, VJPReport
 from ..testing.vjp import examine
@@ -59,14 +59,25 @@ class Outcome:
     cases: list[Case]
     reports: list[VJPReport]
     failures: list[Failure]
+    skipped: list[str] = field(default_factory=list)
+    """Why samples were not tried: they need packages that are not installed."""
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether nothing was tried."""
+        return bool(self.skipped) and not (self.reports or self.failures)
 
     @property
     def verdict(self) -> str:
         """The word in the table."""
         if self.failures:
             return ", ".join(dict.fromkeys(failure.kind for failure in self.failures))
+        skipped = [f"skipped: {', '.join(dict.fromkeys(self.skipped))}"] if self.skipped else []
+        if self.is_skipped:
+            return skipped[0]
         unvaried = f"never varied: {', '.join(self.unvaried)}"
-        return ", ".join(["passed", *(remark if remark != UNVARIED else unvaried for remark in self.remarks)])
+        remarks = [unvaried if remark == UNVARIED else remark for remark in self.remarks]
+        return ", ".join(["passed", *remarks, *skipped])
 
     @property
     def unvaried(self) -> list[str]:
@@ -122,7 +133,7 @@ def check(target: str, name: str | None, *, mutate: bool, rng: int) -> int:
             print(printable(row), flush=True)
         _conclude(loaded, outcomes, rng)
         if mutate:
-            _mutate([outcome for outcome in outcomes if not outcome.failures], width)
+            _mutate([outcome for outcome in outcomes if outcome.reports and not outcome.failures], width)
         return int(any(outcome.failures for outcome in outcomes))
 
 
@@ -132,18 +143,25 @@ def examined(op: Op[..., Any], rng: int) -> Outcome:
         cases = [Case(op, i, sample) for i, sample in enumerate(samples(op, rng))]
         bad = op.error_samples(np.random.default_rng(rng)) if callable(op.error_samples) else op.error_samples
     except UNEXPECTED as error:
+        if reason := needed(error):
+            return Outcome(op, [], [], [], [reason])
         return Outcome(op, [], [], [Failure("samples", f"the samples cannot be made: {_said(error)}")])
     if not cases:
         return Outcome(op, [], [], [Failure("no samples", _how_to_sample(op))])
-    outcome = Outcome(op, cases, [], [])
+    outcome = Outcome(op, [], [], [])
     for case in cases:
         try:
             outcome.reports.append(examine(op, case.arguments, None, None, rng, sample=case.number)[0])
-        except CheckError as error:
-            _note(outcome, error.kind, _rerun(error, op, rng), case.number)
-        except UNEXPECTED as error:  # the forward's, or a declaration's that is only noticed when the op is called
-            _note(outcome, "raises", f"the call raises: {_said(error)}\n  sample: {case}", case.number)
-    if not outcome.failures:
+        except UNEXPECTED as error:
+            if reason := needed(error.__cause__ if isinstance(error, CheckError) else error):
+                outcome.skipped.append(reason)
+                continue
+            if isinstance(error, CheckError):
+                _note(outcome, error.kind, _rerun(error, op, rng), case.number)
+            else:  # the forward's, or a declaration's that is only noticed when the op is called
+                _note(outcome, "raises", f"the call raises: {_said(error)}\n  sample: {case}", case.number)
+        outcome.cases.append(case)
+    if outcome.reports and not outcome.failures:
         try:
             judge(op, outcome.reports)
         except CheckError as error:
@@ -191,6 +209,8 @@ def _accepted(op: Op[..., Any], bad: Any) -> Iterator[Failure]:
         except expected:
             continue
         except UNEXPECTED as error:
+            if needed(error):
+                continue
             said = _said(error)
         names = " or ".join(one.__name__ for one in expected)
         yield Failure("error sample", f"error_samples[{i}] should raise {names}: {said}")
@@ -220,7 +240,8 @@ def _how_to_sample(op: Op[..., Any]) -> str:
 def _conclude(loaded: Loaded, outcomes: list[Outcome], rng: int) -> None:
     """Say what the words mean, and each failure in full with the way to see it again."""
     wrong = [outcome for outcome in outcomes if outcome.failures]
-    remarks = dict.fromkeys(remark for outcome in outcomes if not outcome.failures for remark in outcome.remarks)
+    right = [outcome for outcome in outcomes if outcome.reports and not outcome.failures]
+    remarks = dict.fromkeys(remark for outcome in right for remark in outcome.remarks)
     for remark in remarks:
         print(REMARKS[remark])
     for outcome in wrong:
@@ -232,8 +253,9 @@ def _conclude(loaded: Loaded, outcomes: list[Outcome], rng: int) -> None:
         seed = f" --rng {rng}" if rng else ""
         print(printable(f"  again:  python -m autodiff check {shlex.join(words)}{seed}"))
         print(printable(f"  in Python, first:  {loaded.preamble(outcome.op)}"))
-    passed = len(outcomes) - len(wrong)
-    print(f"\n{passed} of {len(outcomes)} ops passed", flush=True)
+    skipped = sum(outcome.is_skipped for outcome in outcomes)
+    passed = len(outcomes) - len(wrong) - skipped
+    print(f"\n{passed} of {len(outcomes)} ops passed{f', {skipped} skipped' if skipped else ''}", flush=True)
 
 
 # --- mutants ---

@@ -11,18 +11,16 @@ from ..op import op
 from ..protocols import LATE
 from ._blocks import floating
 from ._samples import SHAPES
-from .special import has_scipy, special
+from .special import special, with_scipy
 
 __all__ = ["gamma", "gammaln", "polygamma", "psi"]
 
 
 def _positive(rng: np.random.Generator) -> list[Any]:
-    return [(rng.uniform(0.5, 3.0, shape),) for shape in SHAPES] if has_scipy() else []
+    return with_scipy([(rng.uniform(0.5, 3.0, shape),) for shape in SHAPES])
 
 
 def _orders(rng: np.random.Generator) -> list[Any]:
-    if not has_scipy():
-        return []
     return [*((1, *sample) for sample in _positive(rng)), (np.array([[0], [1], [2]]), rng.uniform(1.5, 3.0, 3))]
 
 

@@ -6,7 +6,6 @@ the op by its name, when it is called (by then SciPy is there).
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from typing import Any
 
@@ -33,19 +32,29 @@ def special() -> Any:
 
 def has_scipy() -> bool:
     """Whether SciPy is there; asked when samples are made, not at import."""
-    return importlib.util.find_spec("scipy") is not None
+    try:
+        special()
+    except ImportError:
+        return False
+    return True
+
+
+def with_scipy(calls: list[Any]) -> list[Any]:
+    """Give samples that only SciPy can compute; without it raise ImportError, by which the checker skips them."""
+    special()
+    return calls
 
 
 def _anywhere(rng: np.random.Generator) -> list[Any]:
-    return [(away(rng, shape),) for shape in SHAPES] if has_scipy() else []
+    return with_scipy([(away(rng, shape),) for shape in SHAPES])
 
 
 def _between(rng: np.random.Generator) -> list[Any]:
-    return [(rng.uniform(0.1, 0.9, shape),) for shape in SHAPES] if has_scipy() else []
+    return with_scipy([(rng.uniform(0.1, 0.9, shape),) for shape in SHAPES])
 
 
 def _pairs(rng: np.random.Generator) -> list[Any]:
-    return [(away(rng, a), rng.uniform(0.5, 2.0, b)) for a, b in PAIRS] if has_scipy() else []
+    return with_scipy([(away(rng, a), rng.uniform(0.5, 2.0, b)) for a, b in PAIRS])
 
 
 # --- the error function, and the normal distribution function ---

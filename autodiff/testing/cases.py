@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,8 @@ from .report import VacuousCheckError, VJPError, VJPReport
 from .vjp import examine, find_op
 
 __all__ = [
-    "Case", "check_op", "judge", "missing_samples", "missing_settings", "never_varied", "op_cases", "samples",
+    "Case", "check_op", "judge", "missing_samples", "missing_settings", "needed", "never_varied", "op_cases",
+    "samples",
 ]  # fmt: skip
 
 
@@ -97,7 +99,7 @@ def samples(name: Op[..., Any] | str, rng: int | np.random.Generator = 0) -> lis
 
 
 def op_cases() -> list[Case]:
-    """Return every sample of every registered op.
+    """Return every sample of every registered op, those apart that need a package which is not installed.
 
     Returns
     -------
@@ -113,7 +115,25 @@ def op_cases() -> list[Case]:
     >>> case.check().compared
     22
     """
-    return [Case(op, i, sample) for op in OPS.values() for i, sample in enumerate(samples(op))]
+    return [Case(op, i, sample) for op in OPS.values() for i, sample in enumerate(_here(op) or [])]
+
+
+def needed(error: BaseException | None) -> str | None:
+    """Write which package samples need, where an ImportError says how it is installed; None for any other error."""
+    if not isinstance(error, ImportError) or "pip install" not in str(error):
+        return None
+    plain = re.search(r"needs? (\S+): (pip install \S+)$", str(error))
+    return f"needs {plain[1]} ({plain[2]})" if plain else str(error)
+
+
+def _here(op: Op[..., Any]) -> list[tuple[Any, ...]] | None:
+    """Return the samples of an op; None if they need a package that is not installed."""
+    try:
+        return samples(op)
+    except ImportError as error:
+        if needed(error) is None:
+            raise
+        return None
 
 
 def missing_samples() -> list[str]:
@@ -125,7 +145,7 @@ def missing_samples() -> list[str]:
     >>> "linear" in missing_samples()
     False
     """
-    return [name for name, op in OPS.items() if not samples(op)]
+    return [name for name, op in OPS.items() if _here(op) == []]
 
 
 def missing_settings(name: Op[..., Any] | str) -> list[str]:

@@ -1,11 +1,13 @@
 """What `python -m autodiff check` says beside a verdict: what the samples leave out, and what is not installed."""
 
 
+import sys
+
 import numpy as np
 import pytest
 
 from autodiff.op import Op
-from autodiff.testing import check_op, check_vjp
+from autodiff.testing import check_op, check_vjp, missing_samples, op_cases
 
 from .test_main import here, rows, run, write  # noqa: F401  # a fixture
 
@@ -70,3 +72,93 @@ def test_reports_name_them_too():
     found = check_op(scaled((x,), (x, {"factor": 3.0})))
     assert [report.never_varied for report in found] == [(), ()]
     assert "never varied" not in str(found[0])
+
+
+# --- packages that are not installed ---
+
+
+class Hidden:
+    """An importer that finds no SciPy."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "scipy":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def blocked(monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "scipy"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Hidden(), *sys.meta_path])
+
+
+def emptied(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    monkeypatch.setitem(sys.modules, "scipy", None)
+
+
+NEEDY = {
+    "autodiff.functional.special": ["erf", "erfc", "erfinv", "logit", "ndtr", "xlog1py", "xlogy"],
+    "autodiff.functional.gammas": ["gamma", "gammaln", "polygamma", "psi"],
+    "autodiff.functional.activations": [],
+}
+
+
+@pytest.mark.parametrize("hide", [blocked, emptied])
+@pytest.mark.parametrize("module", NEEDY)
+def test_ops_that_need_scipy_are_skipped_without_it(capsys, monkeypatch, module, hide):
+    hide(monkeypatch)
+    out = run(capsys, "check", module)
+    verdicts = {name: row[2] for name, row in rows(out).items()}
+    assert sorted(name for name in verdicts if "skipped" in verdicts[name]) == NEEDY[module]
+    assert {verdicts[name] for name in NEEDY[module]} <= {"skipped: needs SciPy (pip install scipy)"}
+    count = len(NEEDY[module])
+    assert out.endswith(f"{len(verdicts) - count} of {len(verdicts)} ops passed{f', {count} skipped' * bool(count)}\n")
+
+
+def test_nothing_is_planted_in_what_is_skipped(capsys, monkeypatch):
+    emptied(monkeypatch)
+    assert "no mistakes were planted" in run(capsys, "check", "autodiff.functional.gammas", "psi", "--mutate")
+
+
+def test_without_scipy_its_ops_are_no_cases_and_lack_no_samples(capsys, monkeypatch):
+    assert "erf" in {case.op.name for case in op_cases()}
+    emptied(monkeypatch)
+    assert not {"erf", "psi"} & {case.op.name for case in op_cases()}
+    assert not {"erf", "psi"} & set(missing_samples())
+    with pytest.raises(ImportError, match="pip install scipy"):
+        check_op("erf")
+    assert "samples that cannot be made here: " in run(capsys, "ops", "erf")
+
+
+OPTIONAL = """
+def special(): raise ImportError("Bessel functions need Nothing: pip install nothing")
+
+@ad.op(
+    samples=[(np.array([0.5, 2.0]),), (np.array([0.5, 2.0]), {"exact": False})],
+    error_samples=[(np.ones(3), ValueError)],
+)
+def f(x, *, exact=True):
+    if x.size == 3: raise ValueError
+    return special() if EXACT else 2 * x
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "verdict"),
+    [
+        ("exact", "passed, never varied: exact, skipped: needs Nothing (pip install nothing)"),
+        ("True", "skipped: needs Nothing (pip install nothing)"),
+    ],
+)
+def test_samples_whose_call_needs_a_package_are_skipped(capsys, condition, verdict):
+    code = OPTIONAL.replace("EXACT", condition)
+    write(f"{IMPORTS}{code}\n@f.vjp('x')\ndef _(g): return 2 * g\n")
+    found = rows(run(capsys, "check", "my_ops.py"))["f"]
+    assert found[0] == verdict.count("passed")
+    assert found[2] == verdict
+
+
+@pytest.mark.parametrize("error", ["ImportError('no such function')", "ModuleNotFoundError('No module named numpyy')"])
+def test_other_errors_of_imports_are_failures(capsys, error):
+    write(f"{IMPORTS}\n@ad.op(samples=[(np.ones(2),)])\ndef f(x): raise {error}\n@f.vjp('x')\ndef _(g): return g\n")
+    assert rows(run(capsys, "check", "my_ops.py", code=1))["f"][2] == "raises"
