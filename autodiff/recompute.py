@@ -14,7 +14,6 @@ import functools
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from operator import attrgetter
 from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -64,7 +63,8 @@ def recompute(f: Callable[P, R]) -> Callable[P, R]:
     come from a seed that is fixed inside `f`. The second run sees the modes and other context variables of the first.
     Where a gradient is itself differentiated, fused ops are recorded as their decompositions. A tensor that was made
     inside and carried out in another way than by returning it (an attribute) keeps its own graph, so it saves no
-    memory, and gradients of the results with respect to it are zero.
+    memory, and gradients of the results with respect to it are zero. A leaf that the first call makes and later ones
+    find (a parameter whose shape the first input tells) is a parameter like any other.
 
     Examples
     --------
@@ -150,24 +150,28 @@ class _Replay:
         if not recorded or self.decomposed:
             return self._compared(node)
         self._compared(node)  # decompositions round differently, so compare what they stand for
-        begin = clock()
+        now = clock()
         vertices = self._vertices(self._again(modes.decompose()))
-        if not _older(_behind(vertices, begin)[1], begin) <= set(node.parents):
+        if not _older(_behind(vertices, self.begin)[1], now) <= set(node.parents):
             raise self._differs("uses other tensors")
         return vertices
 
     def _compared(self, node: Node) -> list[Vertex]:
-        """Make the call as it was made first; return the vertices of its results if everything is as it was."""
-        begin = clock()
+        """Make the call as it was made first; return the vertices of its results if everything is as it was.
+
+        What the first run has made and kept for later ones (a layer's parameters, made when the first input tells their
+        shape) is part of that call in this run too: both graphs are followed back to the time before the first.
+        """
+        now = clock()
         results = self._again(contextlib.nullcontext())
         vertices = self._vertices(results)
-        nodes, ends = _behind(vertices, begin)
-        if _older(ends, begin) != _older(node.parents, self.begin):
+        nodes, ends = _behind(vertices, self.begin)
+        if not _older(node.parents, self.begin) <= _older(ends, now) <= set(node.parents):
             raise self._differs("uses other tensors")
         seals = list(map(_seal, results))
         if seals != self.seals[:-1]:
             raise self._differs("gives other results")
-        if _trace(nodes, begin) != self.seals[-1]:
+        if _trace(nodes, self.begin) != self.seals[-1]:
             raise self._differs("computes with other numbers")
         return vertices
 
@@ -208,7 +212,8 @@ def _seal(result: Any) -> tuple[Any, ...]:
 def _behind(vertices: Sequence[Vertex], begin: int) -> tuple[list[Node], list[Vertex]]:
     """Collect the graph behind some vertices, back to a point of time; and where it ends: older nodes, and leaves.
 
-    Constants are among the ends, for the sweep to notice when their data have changed.
+    Constants are among the ends, for the sweep to notice when their data have changed. The order depends on nothing but
+    how the nodes hang together.
     """
     seen = set(vertices)
     stack = list(vertices)
@@ -233,23 +238,25 @@ def _older(ends: Iterable[Vertex | None], begin: int) -> set[Vertex | None]:
 
 
 def _trace(nodes: list[Node], begin: int) -> int:
-    """Make a checksum of the ops that were called and of what they saved, except what was there before.
+    """Make a checksum of the ops that were called and of what they saved.
 
     Results alone do not tell: of ``x + b * noise`` with b = 0, they are the same whatever the noise, and the gradient
-    of b is not.
+    of b is not. Results are left out where they were there before, since they do not change. Leaves never are: one may
+    have been made in the first run for all later ones, and constants come into the graph when they are first used.
     """
     checksum = 0
-    known: dict[int, NDArray[Any]] = {}  # one array may be saved many times; kept, so that no other gets its id
-    for node in sorted(nodes, key=attrgetter("number")):
+    known: dict[int, tuple[NDArray[Any], bytes]] = {}  # one array may be saved many times; kept, so that its id is
+    for node in nodes:
         checksum = zlib.crc32(f"{node.op.name} {node.shape}".encode(), checksum)
         if node.plan.op is _SPEC and node.extra is not None:
             checksum = zlib.crc32(repr(node.extra["replay"].seals).encode(), checksum)
         pairs = zip(node.inputs or (), node.parents, strict=False)  # no inputs where none are kept
-        fresh = [value for value, parent in pairs if parent is None or parent.number > begin]
+        fresh = [value for value, parent in pairs if type(parent) is not Node or parent.number > begin]
         for array in arrays_in([fresh, node.out, node.extra or {}, dict(node.settings)]):
-            if id(array) not in known and not array.dtype.hasobject:
-                known[id(array)] = array
-                checksum = zlib.crc32(_folded(array), checksum)
+            if not array.dtype.hasobject:
+                if id(array) not in known:
+                    known[id(array)] = array, _folded(array)
+                checksum = zlib.crc32(known[id(array)][1], checksum)
     return checksum
 
 
