@@ -271,6 +271,7 @@ def _mutate(outcomes: list[Outcome], width: int) -> None:
     planted = refused = left_out = 0
     survivors: list[tuple[str, Mutant]] = []
     unplanted: list[tuple[str, str]] = []
+    forms: list[tuple[str, str]] = []
     start = time.perf_counter()
     for found in survey(case for outcome in outcomes for case in outcome.cases):
         spent = f"{time.perf_counter() - start:.2f} s"
@@ -279,6 +280,7 @@ def _mutate(outcomes: list[Outcome], width: int) -> None:
         planted, refused, left_out = planted + found.planted, refused + found.refused, left_out + found.left_out
         survivors += [(found.op.name, mutant) for mutant in found.survivors]
         unplanted += [(found.op.name, reason) for reason in found.unplanted]
+        forms += [(found.op.name, found.forms)] if found.forms else []
         start = time.perf_counter()
     for name, mutant in survivors:
         print(printable(
@@ -287,6 +289,8 @@ def _mutate(outcomes: list[Outcome], width: int) -> None:
         ))  # fmt: skip
     for name, reason in unplanted:
         print(printable(f"\n{name}: {reason}"))
+    for name, missing in forms:
+        print(printable(f"\n{name} broadcasts; its samples have\n  {missing}"))
     share = f", {100 * refused / planted:.1f} %" if planted else ""
     print(f"\n{refused} of {planted} planted mistakes refused{share}")
     if left_out:

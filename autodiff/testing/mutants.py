@@ -25,6 +25,7 @@ from ..tensor import Tensor
 from .cases import Case, judge
 from .exact import Values, exact_nodes
 from .faults import ADVICE, Bound, Fault, faults, place
+from .forms import missing_forms
 from .report import CheckError
 from .trial import arrays_in
 from .vjp import examine
@@ -86,6 +87,8 @@ class Survey:
         The others.
     unplanted : list of str
         Rules in which nothing could be planted, with the reason.
+    forms : str
+        Which forms of broadcasting no sample has; empty where that is nothing to wish for.
     """
 
     op: Op[..., Any]
@@ -94,6 +97,7 @@ class Survey:
     left_out: int = 0
     survivors: list[Mutant] = field(default_factory=list)
     unplanted: list[str] = field(default_factory=list)
+    forms: str = ""
 
 
 def survey(cases: Iterable[Case]) -> Iterator[Survey]:
@@ -127,7 +131,8 @@ def survey(cases: Iterable[Case]) -> Iterator[Survey]:
     first: dict[CodeType, str] = {}
     for bench in benches:
         odd = [rule.function for rule in bench.op.rules if type(rule.function) is not FunctionType]
-        result = Survey(bench.op, unplanted=[f"no plain function, so nothing is planted in it: {rule}" for rule in odd])
+        unplanted = [f"no plain function, so nothing is planted in it: {rule}" for rule in odd]
+        result = Survey(bench.op, unplanted=unplanted, forms=missing_forms(bench.op, bench.cases))
         known = [first[code] for code in dict.fromkeys(f.__code__ for f in bench.functions) if code in first]
         if known and all(function.__code__ in first for function in bench.functions):
             shared = " and ".join(dict.fromkeys(known))
