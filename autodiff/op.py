@@ -68,6 +68,9 @@ class Op(Spec, Generic[P, R]):
     def __repr__(self) -> str:
         return f"<op {self.name}{self.signature}>"
 
+    def __reduce__(self) -> str:
+        return self.forward.__qualname__  # copied and saved as functions are: by name
+
     # --- declaring ---
 
     def vjp(self, *arguments: str) -> Callable[[Rule], Rule]:

@@ -40,6 +40,9 @@ class _Flat:
         tied = {i for places in overlapping([p.data for p in parameters]) for i in places}
         self.joins = [p.size <= SMALL and i not in tied for i, p in enumerate(parameters)]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "parts": {}}  # a copy's would be no views any more
+
     @property
     def dtype(self) -> Any:
         """That of every parameter and moment."""

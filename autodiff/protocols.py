@@ -100,9 +100,6 @@ class NumPyProtocols:
     def __getattr__(self, name: str) -> Any:  # only called for what is not there; NumPy asks for many of its own names
         raise AttributeError(f"a Tensor has no {name!r}{'' if name.startswith('_') else _spelled(name)}")
 
-    def __reduce__(self) -> Any:
-        raise TypeError("a tensor cannot be pickled, since its graph cannot: pickle t.data, or a module's state_dict()")
-
     # --- NumPy's protocols ---
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **settings: Any) -> Any:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from .anomaly import sweep
 from .arguments import arraylike
 from .hints import answering
+from .lasting import Lasting
 from .methods import ArrayMethods
 from .node import Array, Leaf, Node, Vertex
 from .protocols import to_array, to_index
@@ -23,7 +24,7 @@ from .protocols import to_array, to_index
 __all__ = ["Tensor", "as_tensor", "start", "wrap"]
 
 
-class Tensor(ArrayMethods):
+class Tensor(Lasting, ArrayMethods):
     """An array that remembers how it was computed.
 
     Parameters
@@ -39,7 +40,7 @@ class Tensor(ArrayMethods):
     Raises
     ------
     TypeError
-        For complex or non-numeric data, and for integer data that shall require a gradient.
+        For complex or non-numeric data, for integer data that shall require a gradient, and a name that is no string.
 
     Examples
     --------
@@ -51,7 +52,7 @@ class Tensor(ArrayMethods):
     array([2., 4., 6.])
     """
 
-    __slots__ = ("__weakref__", "_grad", "_values", "name", "node")
+    __slots__ = ("__weakref__", "_grad", "_name", "_values", "node")
     _values: Any  # an ndarray; a NumPy scalar for shape (), which ufuncs handle ten times faster than a 0-d array
     _grad: NDArray[Any] | None
     node: Vertex | None
@@ -212,15 +213,6 @@ class Tensor(ArrayMethods):
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec and self.size == 1 else format(repr(self), spec)
 
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Tensor:
-        if type(self.node) is Node:
-            raise RuntimeError("only leaves can be copied; copy a result with x.detach() or Tensor(x.data)")
-        copy = Tensor(np.array(self._values), self.requires_grad, self.name)
-        copy._grad = None if self._grad is None else self._grad.copy()
-        return copy
-
-    __copy__ = __deepcopy__  # two tensors cannot be one leaf
-
     def __setitem__(self, index: Any, value: Any) -> None:
         if self.requires_grad or (type(value) is Tensor and value.requires_grad):
             raise TypeError(
@@ -241,7 +233,7 @@ def wrap(data: Array, node: Vertex | None = None) -> Tensor:
     tensor: Tensor = _new(Tensor)
     tensor._values = data
     tensor.node = node
-    tensor._grad = tensor.name = None
+    tensor._grad = tensor._name = None
     return tensor
 
 

@@ -152,6 +152,7 @@ def _text(*lines: str) -> str:
 
 
 def _printable(line: str) -> str:
-    """Show control characters as their pictures, and replace what no file can hold (lone surrogates)."""
+    """Show control characters as their pictures; replace what no text holds (lone surrogates), or no XML (SVG is)."""
     pictured = "".join(chr(0x2400 + ord(c)) if ord(c) < 32 else "\u2421" if c == "\x7f" else c for c in line)
-    return pictured.encode("utf-8", "replace").decode("utf-8")
+    fit = pictured.replace("\ufffe", "\ufffd").replace("\uffff", "\ufffd")
+    return fit.encode("utf-8", "replace").decode("utf-8")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import re
 import sys
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -139,14 +141,14 @@ def test_shared_parts_are_drawn_once():
 
 NAMES = [
     'a"b', "a\\", "C:\\new\\table", "<b>x</b>", "<lambda> <x>", "</script>", "{a|b}", "]]>", "node", "", "a\nb",
-    "nul\0", "\u0665.\u0660", "\ud800", "\\N", "&amp;",
+    "nul\0", "\u0665.\u0660", "\ud800", "\\N", "&amp;", "\uffff", "a\ufffe", "\x85\x9b", "\U0001ffff", "\udfff\x1b",
 ]  # fmt: skip
 
 
 def shown_name(name):
-    """What the picture promises to show: control characters as their pictures, lone surrogates replaced."""
+    """What the picture promises to show: control characters as their pictures; replaced what UTF-8 or XML lacks."""
     pictured = "".join(chr(0x2400 + ord(c)) if ord(c) < 32 else "\u2421" if c == "\x7f" else c for c in name)
-    return pictured.encode("utf-8", "replace").decode()
+    return re.sub("[\ufffe\uffff]", "\ufffd", pictured).encode("utf-8", "replace").decode()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -159,6 +161,21 @@ def test_any_unicode_name_is_shown_as_it_is(name):
     check_name(name)
 
 
+@pytest.mark.parametrize("name", [5, 1.5, True, b"w", ["w"], np.array("w"), Tensor(1.0), str])
+def test_a_name_is_a_string_or_none(name):
+    message = r"name=.* must be a string or None, not a "
+    with pytest.raises(TypeError, match=message):
+        Tensor(1.0, name=name)
+    for x in (Tensor(1.0, name="x"), Tensor(1.0, requires_grad=True) * 2.0, Tensor(1.0).detach()):
+        before = x.name
+        with pytest.raises(TypeError, match=message):
+            x.name = name
+        assert x.name is before
+        x.name = np.str_("y")
+        viz.draw_dot(x)
+        x.name = None
+
+
 def check_name(name):
     source = viz.draw_dot(Tensor(2.0, name=name)).source
     source.encode("utf-8")
@@ -166,6 +183,8 @@ def check_name(name):
     label = re.search(r'label="((?:[^"\\]|\\.)*)"', line).group(1)
     as_drawn = re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], label).replace("&amp;", "&")
     assert as_drawn == f"{shown_name(name)}\ndata 2\nshape () float64"
+    xml = ElementTree.fromstring(f"<text>{html.escape(as_drawn)}</text>")  # as Graphviz writes it into an SVG
+    assert xml.text == as_drawn
 
 
 def test_a_missing_package_names_the_pip_command(monkeypatch):
