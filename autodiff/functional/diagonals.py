@@ -88,7 +88,7 @@ def trace(a: Array, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any 
            [0., 0.]])
     """
     along = diagonal(a, offset, axis1, axis2)
-    return np.sum(along if dtype is None else along.astype(dtype), axis=-1)
+    return np.sum(along, axis=-1, dtype=dtype)
 
 
 @twin("diag")

@@ -198,7 +198,8 @@ def _slopes(f: Array, spacing: Array, axis: int, edge_order: int) -> Array:
     if np.ndim(spacing) > 1 or (np.ndim(spacing) and len(spacing) != count):
         raise ValueError(f"gradient: positions of shape {np.shape(spacing)} for the {count} points of axis {axis}")
     if np.ndim(spacing):
-        h = diff(operand(spacing))
+        places = operand(spacing)
+        h = diff(places.astype(np.float64) if places.dtype.kind in "iu" else places)  # unsigned ones would wrap around
         h = h.astype(f.dtype) if h.dtype == bool else h
         left, right, ends = h[:-1], h[1:], (h[:1], h[-1:])
     else:

@@ -53,8 +53,9 @@ def _filled(a: Array, mask: Any, value: Any) -> Array:
 
 
 def _as(a: Array, dtype: Any) -> Array:
-    """Cast, where a dtype is given."""
-    return astype(a, dtype=np.dtype(dtype)) if _given(dtype) else a if hasattr(a, "dtype") else np.asarray(a)
+    """Cast, where another dtype is given."""
+    a = a if hasattr(a, "dtype") else np.asarray(a)
+    return astype(a, dtype=np.dtype(dtype)) if _given(dtype) and a.dtype != dtype else a
 
 
 def _like(value: Any, result: Array) -> Any:
@@ -75,6 +76,7 @@ def _accumulating(name: str, reduction: Any, join: Callable[[Array, Any], Array]
         refuse_out(name, out)
         a = _as(a, dtype)
         result = reduction(_filled(a, _mask(where, a), neutral), axis=axis, keepdims=_kept(keepdims))
+        result = _as(result, dtype)  # integers are added in wide ones, but stay narrow if that is asked for
         return join(result, _like(initial, result)) if _given(initial) else result
 
     return call
@@ -119,7 +121,7 @@ def _mean(
         result = mean(a, axis=axis, keepdims=_kept(keepdims))
     else:
         result = _narrow(_masked_mean(_wide(a), mask, axis, _kept(keepdims)), a)
-    return astype(result, dtype=a.dtype) if _given(dtype) else result  # integers stay integers if they are asked for
+    return _as(result, dtype)  # integers stay integers if they are asked for
 
 
 def _wide(a: Array) -> Array:
@@ -193,7 +195,7 @@ def _running(name: str, scan: Any) -> Callable[..., Array]:
 
     def call(a: Array, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array:
         refuse_out(name, out)
-        return scan(_as(a, dtype), axis=axis)
+        return _as(scan(_as(a, dtype), axis=axis), dtype)
 
     return call
 
@@ -216,6 +218,7 @@ def _logsumexp(
 ) -> Array:
     """``np.logaddexp.reduce`` of a tensor."""
     a = _as(a, dtype)
+    a = _as(a, np.logaddexp.resolve_dtypes((a.dtype, a.dtype, None))[2])  # the ufunc's floating dtype of integers
     result = logsumexp(_filled(a, _mask(where, a), -np.inf), axis=axis, keepdims=_kept(keepdims))
     return logaddexp(result, _like(initial, result)) if _given(initial) else result
 

@@ -323,7 +323,7 @@ def matrix_power(a: Array, n: int) -> Array:
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise np.linalg.LinAlgError(f"matrix_power: the matrices must be square, a has the shape {a.shape}")
     if n == 0:
-        return a**0 * np.eye(a.shape[-1], dtype=a.dtype)
+        return (a**0).astype(a.dtype) * np.eye(a.shape[-1], dtype=a.dtype)
     square, n = (inv(a), -n) if n < 0 else (a, n)
     result = None
     while n:  # the squares that the binary digits of n select

@@ -77,6 +77,12 @@ def _(g: Array, x1: Array, x2: Array, out: Array) -> Array:
     return g * (out * np.log(base))
 
 
+def _numpy_power(x1: Array, x2: Array) -> Array:
+    """``np.power`` of tensors: of a boolean one, a Python integer is no weak exponent, as it is of the operator."""
+    strong = type(x2) is int and getattr(x1, "dtype", None) == _BOOLEAN
+    return power(x1.astype(np.int64) if strong else x1, x2)
+
+
 def _float_power(x1: Array, x2: Array) -> Array:
     """``np.float_power`` of tensors: a power in double precision."""
     return power(_double(x1), _double(x2))
@@ -86,7 +92,7 @@ def _double(x: Array) -> Array:
     return x if isinstance(x, (int, float)) else astype(x, dtype=np.float64)
 
 
-TWINS[np.float_power] = _float_power
+TWINS[np.power], TWINS[np.float_power] = _numpy_power, _float_power
 
 
 _BOOLEAN = np.dtype(bool)

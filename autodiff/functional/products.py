@@ -243,7 +243,7 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1, keepdims: bool = False) -
     x1, x2 = np.moveaxis(operand(x1), axis, -1), np.moveaxis(operand(x2), axis, -1)
     if x1.shape[-1] != x2.shape[-1]:
         raise ValueError(f"vecdot: vectors of {x1.shape[-1]} and of {x2.shape[-1]} components")
-    result = np.sum(x1 * x2, axis=-1)
+    result = np.matmul(np.expand_dims(x1, -2), np.expand_dims(x2, -1))[..., 0, 0]
     return np.expand_dims(result, axis) if keepdims else result
 
 

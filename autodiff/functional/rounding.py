@@ -14,6 +14,7 @@ from ..node import TWINS, Array
 from ..op import op
 from ..protocols import as_numpy, to_array
 from ._samples import PAIRS, SHAPES
+from ._twins import operand
 
 __all__ = ["ceil", "floor", "floor_divide", "fmod", "remainder", "rint", "round", "trunc"]
 
@@ -288,6 +289,9 @@ def _divmod(x1: Array, x2: Array) -> tuple[Array, Array]:
 
 def _modf(x: Array) -> tuple[Array, Array]:
     """``np.modf`` of a tensor: fractional and integer part. An infinite number has the fraction 0."""
+    x = operand(x)
+    if x.dtype.kind != "f":
+        x = x.astype(np.modf.resolve_dtypes((x.dtype, None, None))[1])
     values = to_array(x)
     return fmod(np.where(np.isinf(values), np.copysign(0, values), x), 1), trunc(x)
 

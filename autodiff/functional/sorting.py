@@ -149,7 +149,8 @@ def median(a: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     >>> y.item(), x.grad
     (3.0, array([0.5, 0. , 0. , 0.5]))
     """
-    rows, kept = _sorted_rows(a, axis)
+    a = operand(a)
+    rows, kept = _sorted_rows(a if a.dtype.kind == "f" else a.astype(np.float64), axis)
     n = rows.shape[-1]
     if n == 0:
         result = np.mean(rows, axis=-1)
@@ -205,25 +206,27 @@ def quantile(a: Array, q: ArrayLike, axis: Axis = None, method: str = "linear", 
     """
     if method != "linear":
         raise ValueError(f"quantile: the method {method!r} is not supported on tensors, only 'linear' is")
-    fractions: Any = np.asarray(_constant("q", q), float if type(q) in (int, float) else None)
+    a, fractions = operand(a), np.asarray(_constant("q", q))
+    whole = fractions.dtype.kind in "biu"  # of the smallest and the largest element there is nothing in between
+    weak = type(q) in (int, float) and a.dtype.kind == "f"
+    dtype = a.dtype if whole or weak else np.result_type(a.dtype, fractions.dtype)
     if not np.all((fractions >= 0) & (fractions <= 1)):
         raise ValueError(f"quantile: q must lie in the range [0, 1] (of a percentile, [0, 100]); got {q!r}")
-    rows, kept = _sorted_rows(a, axis)
+    rows, kept = _sorted_rows(a if a.dtype == dtype else a.astype(dtype), axis)
     n = rows.shape[-1]
     if n == 0:
         raise ValueError(f"quantile: there are no elements over axis={axis} of an array of shape {np.shape(a)}")
-    positions = fractions * (n - 1)
+    positions = np.asarray(fractions, float) * (n - 1)
     left = np.minimum(np.floor(positions).astype(int), max(n - 2, 0))
     share = positions - left
     # as NumPy does, start from the nearer neighbour, so that both ends are exact
     start = np.where(share >= 0.5, np.minimum(left + 1, n - 1), left)
-    share = np.where(share >= 0.5, share - 1, share)
-    if type(q) in (int, float):
-        share = float(share)  # weak: it does not promote single precision
-    else:
-        share = np.reshape(share, (*np.shape(share), *(1,) * (rows.ndim - 1)))
-    below, above, nearer = (_at(rows, where) for where in (left, np.minimum(left + 1, n - 1), start))
-    result = _or_nan(nearer + (above - below) * share, rows)
+    nearer = result = _at(rows, start)
+    if not whole:
+        share = np.where(share >= 0.5, share - 1, share).astype(dtype)
+        share = np.reshape(share, (*share.shape, *(1,) * (rows.ndim - 1)))
+        result = nearer + (_at(rows, np.minimum(left + 1, n - 1)) - _at(rows, left)) * share
+    result = _or_nan(result, rows)
     return np.reshape(result, (*fractions.shape, *kept)) if keepdims else result
 
 
@@ -250,9 +253,7 @@ def _constant(name: str, value: Any) -> Any:
 
 
 def _sorted_rows(a: Array, axis: Axis) -> tuple[Array, tuple[int, ...]]:
-    """Return what is reduced, sorted along the last axis, as floats; and the shape with reduced axes of length one."""
-    a = operand(a)
-    a = a if a.dtype.kind == "f" else a.astype(np.float64)
+    """Return what is reduced, sorted along the last axis; and the shape with reduced axes of length one."""
     axes = np.lib.array_utils.normalize_axis_tuple(range(a.ndim) if axis is None else axis, a.ndim)
     rest = [i for i in range(a.ndim) if i not in axes]
     shape = [a.shape[i] for i in rest]
