@@ -47,10 +47,8 @@ def real(name: str, value: Any, below: float = math.inf, upto: float = math.inf)
     value = _scalar(value)
     if not is_number(value) or not 0 <= value < below or value > upto:
         bound = "at least 0" if is_number(value) and value < 0 else "a finite number of at least 0"
-        if below < math.inf:
-            bound = f"a number of at least 0 and less than {below:g}"
-        elif upto < math.inf:
-            bound = f"a number of at least 0 and at most {upto:g}"
+        if min(below, upto) < math.inf:
+            bound = f"a number of at least 0 and {f'less than {below:g}' if below < math.inf else f'at most {upto:g}'}"
         raise ValueError(f"{name}={value!r} must be {bound}")
     return float(value)
 

@@ -75,8 +75,8 @@ class Linear(Module):
         dtype: DTypeLike = np.float64,
     ) -> None:  # fmt: skip
         rng = np.random.default_rng(rng)
-        shape = (whole("d_in", d_in, 1), whole("d_out", d_out, 1))
-        bound = 1 / math.sqrt(d_in)
+        shape = d_in, d_out = (whole("d_in", d_in, 1), whole("d_out", d_out, 1))
+        bound, std = 1 / math.sqrt(d_in), None if std is None else real("std", std)
         self.weight = _parameter(rng.uniform(-bound, bound, shape) if std is None else rng.normal(0, std, shape), dtype)
         self.bias: Tensor | None = None
         if bias:
@@ -120,8 +120,8 @@ class Embedding(Module):
     """
 
     def __init__(self, count: int, d: int, *, std: float = 1.0, rng: Rng = None, dtype: DTypeLike = np.float64) -> None:
-        values = np.random.default_rng(rng).normal(0, std, (whole("count", count, 1), whole("d", d, 1)))
-        self.weight = _parameter(values, dtype)
+        shape = (whole("count", count, 1), whole("d", d, 1))
+        self.weight = _parameter(np.random.default_rng(rng).normal(0, real("std", std), shape), dtype)
 
     def forward(self, ids: Array) -> Array:
         """Look up the rows."""
@@ -161,9 +161,9 @@ class LayerNorm(Module):
     def __init__(
         self, d: int, *, eps: float = 1e-5, gain: bool = True, bias: bool = True, dtype: DTypeLike = np.float64
     ) -> None:
-        self.d, self.eps = whole("d", d, 1), eps
-        self.gamma = _parameter(np.ones(d), dtype) if gain else None
-        self.beta = _parameter(np.zeros(d), dtype) if gain and bias else None
+        self.d, self.eps = whole("d", d, 1), real("eps", eps)
+        self.gamma = _parameter(np.ones(self.d), dtype) if gain else None
+        self.beta = _parameter(np.zeros(self.d), dtype) if gain and bias else None
 
     def forward(self, x: Array) -> Array:
         """Normalise the last axis."""
@@ -202,8 +202,8 @@ class RMSNorm(Module):
     """
 
     def __init__(self, d: int, *, eps: float = 1e-5, gain: bool = True, dtype: DTypeLike = np.float64) -> None:
-        self.d, self.eps = whole("d", d, 1), eps
-        self.gamma = _parameter(np.ones(d), dtype) if gain else None
+        self.d, self.eps = whole("d", d, 1), real("eps", eps)
+        self.gamma = _parameter(np.ones(self.d), dtype) if gain else None
 
     def forward(self, x: Array) -> Array:
         """Normalise the last axis."""
@@ -220,7 +220,7 @@ class Dropout(Module):
     Parameters
     ----------
     p : float
-        Probability in [0, 1).
+        Probability in [0, 1]. With 1 everything is dropped, and no gradient passes.
     rng : int or Generator, optional
         Source of the masks outside of `dropout_stream`.
 
@@ -241,7 +241,7 @@ class Dropout(Module):
     """
 
     def __init__(self, p: float, *, rng: Rng = None) -> None:
-        self.p = real("p", p, below=1)
+        self.p = real("p", p, upto=1)
         self._rng = np.random.default_rng(rng)
 
     @property
@@ -256,6 +256,8 @@ class Dropout(Module):
 
     def forward(self, x: Array) -> Array:
         """Drop elements in training."""
+        if self.rate == 1:  # the others cannot be scaled: there are none
+            return np.where(False, x, 0.0)
         return F.dropout(x, p=self.p, rng=self.stream()) if self.rate else x
 
     def describe(self) -> str:
@@ -317,13 +319,12 @@ def dropout_stream(seed: int, step: int, first_row: int = 0) -> Iterator[None]:
     >>> bool((whole[2:] == half).all())
     True
     """
-    for name, value in (("seed", seed), ("step", step), ("first_row", first_row)):
-        whole(name, value, 0)
-    token = _dropout.set(_Stream(int(seed), int(step), int(first_row)))
+    token = _dropout.set(_Stream(whole("seed", seed, 0), whole("step", step, 0), whole("first_row", first_row, 0)))
     try:
         yield
     finally:
         _dropout.reset(token)
+
 
 if not TYPE_CHECKING:  # to a type checker it would say that every name is there
 

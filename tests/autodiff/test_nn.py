@@ -377,7 +377,7 @@ def test_norms_have_the_parameters_that_were_asked_for():
 @pytest.mark.parametrize(("make", "message"), [
     (lambda: nn.Linear(0, 2), "d_in=0"), (lambda: nn.Linear(2, 2.0), "d_out=2.0"),
     (lambda: nn.Embedding(True, 2), "count=True"), (lambda: nn.LayerNorm(-1), "d=-1"),
-    (lambda: nn.RMSNorm("4"), "d='4'"), (lambda: nn.Dropout(1.0), "p=1.0"), (lambda: nn.Dropout(-0.1), "p=-0.1"),
+    (lambda: nn.RMSNorm("4"), "d='4'"), (lambda: nn.Dropout(1.1), "p=1.1"), (lambda: nn.Dropout(-0.1), "p=-0.1"),
     (lambda: nn.Dropout(float("nan")), "p=nan"), (lambda: nn.Dropout(False), "p=False"),
 ])  # fmt: skip
 def test_impossible_sizes_are_refused(make, message):
