@@ -195,11 +195,25 @@ def check_float32(e: Examination) -> None:
             largest = float(np.max(np.abs(b), initial=0.0))
             room = max(2e-4 * min(1.0, largest), CANCELLED_SINGLE * e.reach(given))
             if not e.agree(a, b, 2e-4, room, e.wobble_of_single, k):
-                raise e.subject.wrong(
-                    "float32", i,
-                    f"the float32 gradient differs from the float64 one by {float(np.max(np.abs(a - b))):.3g}, the "
-                    f"largest entry being {largest:.3g}",
-                )  # fmt: skip
+                off = f"{float(np.max(np.abs(a - b))):.3g}, the largest entry being {largest:.3g}"
+                line = f"the float32 gradient differs from the float64 one by {off}"
+                lost = _lost_by_the_forward(e) if largest else 0.0
+                if lost > max(1e-5, 0.1 * float(np.max(np.abs(a - b))) / largest):
+                    raise e.subject.unclear(
+                        "inconclusive", i, line,
+                        f"but so do the outputs, by {lost:.1e} of their size: it is not the rule but the problem, "
+                        f"which is ill-conditioned here, or inexact in single precision: use better samples",
+                    )  # fmt: skip
+                raise e.subject.wrong("float32", i, line)
+
+
+def _lost_by_the_forward(e: Examination) -> float:
+    """How far the outputs in single precision are from those in double precision, relative to the largest."""
+    worst = 0.0
+    for single, double in zip(e.single.values, e.double.values, strict=True):
+        size = float(np.max(np.abs(double), initial=0.0))
+        worst = max(worst, float(np.max(np.abs(single - double), initial=0.0)) / size if size else 0.0)
+    return worst
 
 
 def check_linear(e: Examination) -> None:

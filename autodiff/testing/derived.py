@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .examination import Examination
-from .report import Subject
+from .numeric import STEP
+from .report import Subject, join_axes
 from .trial import Trial
+from .value import COLUMNS_UP_TO
 
 __all__ = ["ROUNDING", "check_broadcast", "check_reuse"]
 
@@ -38,6 +40,8 @@ def check_broadcast(e: Examination) -> None:
 
     The gradients of the copies come from one call without broadcasting, whose rules the other checks have verified.
     """
+    if e.op.elementwise:
+        _check_elementwise(e)
     arrays = [i for i, value in enumerate(e.values) if isinstance(value, (np.ndarray, np.generic))]
     core = 2 if e.op.batched else 0
     reason = None
@@ -66,6 +70,58 @@ def check_broadcast(e: Examination) -> None:
     for k, i in enumerate(e.wrt):
         for call, (gradients, _, scale), copies in zip(calls, pulled, np.split(reference[k], ends), strict=True):
             call.compare(e, i, gradients[k], copies, scale)
+
+
+def _check_elementwise(e: Examination) -> None:
+    """An element of the output depends on no other elements of the arguments than those at its place.
+
+    Some elements of an argument are moved, and the outputs that belong to the rest are compared.
+    """
+    shape = np.broadcast_shapes(*(np.shape(value) for value in e.values))
+    if any(np.shape(out) != shape for out in e.trial.values):
+        return
+    for i in e.wrt:
+        chosen = e.generator.random(np.shape(e.values[i])) < 0.5
+        chosen.flat[:1], chosen.flat[1:][-1:] = True, False
+        for moved in (chosen, ~chosen):
+            elsewhere = ~np.broadcast_to(moved, shape)
+            if elsewhere.any() and moved.any() and _changed_at(e, i, moved, elsewhere) is not None:
+                raise _not_elementwise(e, i, moved, shape)
+
+
+def _changed_at(
+    e: Examination, i: int, moved: NDArray[np.bool_], places: NDArray[np.bool_]
+) -> tuple[int, ...] | None:
+    """Move elements of an argument; return one of the given places where an output has changed, if there is any."""
+    x = np.asarray(e.values[i])
+    values = [np.where(moved, x * (1 + STEP) + STEP * (x == 0), x)[()] if k == i else v for k, v in enumerate(e.values)]
+    with np.errstate(all="ignore"):
+        try:
+            outputs = Trial(e.op, values, e.settings, e.wrt).values
+        except Exception:  # outside of the domain
+            return None
+        for out, old in zip(outputs, e.trial.values, strict=True):
+            largest = float(np.max(np.abs(old), initial=0.0, where=np.isfinite(old)))
+            changed = places & (np.abs(np.asarray(out) - old) > ROUNDING * largest)
+            if changed.any():
+                return tuple(map(int, np.argwhere(changed)[0]))
+    return None
+
+
+def _not_elementwise(e: Examination, i: int, moved: NDArray[np.bool_], shape: tuple[int, ...]) -> Exception:
+    """Find an element of the argument, and an output that depends on it though it is at another place."""
+    found = "an output", "another element"
+    for index in np.argwhere(moved)[:COLUMNS_UP_TO]:
+        one = np.zeros(moved.shape, bool)
+        one[tuple(index)] = True
+        place = _changed_at(e, i, one, ~np.broadcast_to(one, shape))
+        if place is not None:
+            found = f"the output at {join_axes(place)}", e.subject.element(i, tuple(map(int, index)))
+            break
+    return e.subject.wrong(
+        "broadcast", i, f"not elementwise: {found[0]} depends on {found[1]}, which is at another place",
+        suspect="the op is declared elementwise=True, but combines elements: leave the declaration out",
+    )  # fmt: skip
 
 
 class _Spread:

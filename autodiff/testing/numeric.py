@@ -20,6 +20,7 @@ from ..arguments import arraylike
 __all__ = [
     "STEP", "Derivative", "Forward", "Slopes", "Vector", "complex_slope", "differs_by_side", "element_line", "flat",
     "gap_of", "line_along", "noise_of", "numerical_jvp", "numerical_vjp", "settle", "slopes_along", "step_for",
+    "too_small",
 ]  # fmt: skip
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -55,6 +56,16 @@ class Derivative(NamedTuple):
 def step_for(x: float) -> float:
     """Step at a coordinate: relative to large ones, and absolute at small ones, which may be zero."""
     return STEP * 2.0 ** math.floor(math.log2(abs(x))) if 1.0 < abs(x) < math.inf else STEP
+
+
+def too_small(size: float, step: float = STEP * 2.0**-HALVINGS) -> str:
+    """Say so where an element, or the largest, is smaller than every step that was made; by default than any step."""
+    if not 0 < size < step:
+        return ""
+    return (
+        f"steps of differences are made for numbers near one, and end at 1e-15, while this is {size:.1e}: rescale the "
+        f"samples"
+    )
 
 
 def slopes_along(line: Line, at: Vector, h: float) -> Slopes:

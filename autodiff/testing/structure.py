@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .examination import Examination, declared_of
+from .examination import Examination, declared_of, in_precision
 from .numeric import flat
+from .precision import promotion
 from .trial import arrays_in, contents
 from .value import element_derivative
 
@@ -24,10 +25,29 @@ def check_forward(e: Examination) -> None:
     recorded = flat(tuple(e.trial.values))
     if plain.tobytes() != recorded.tobytes():
         raise e.subject.wrong(
-            "forward-nondet", None,
-            "two calls of the forward on the same arguments differ: pass random numbers as a seed, not as a generator; "
-            "read nothing that changes",
+            "forward-nondet", None, "two calls of the forward on the same arguments differ",
+            suspect=_why_it_differs(e, plain, recorded),
         )  # fmt: skip
+
+
+def _why_it_differs(e: Examination, one: Any, other: Any) -> str:
+    """Guess what changes from call to call."""
+    before = repr(np.random.get_state())  # noqa: NPY002  # what is asked is whether others use it
+    e.op(*e.values, **e.settings)
+    if repr(np.random.get_state()) != before:  # noqa: NPY002
+        return (
+            "it draws from NumPy's global random numbers, by itself or inside a library: pass a seed as a setting, and "
+            "draw from np.random.default_rng(seed); of a library's function give random_state=, rng=, v0= or x0="
+        )
+    if one.shape == other.shape and e.close(one, other, 1e-3, 0.0):
+        return (
+            "they differ by little, as where a library's solver starts at random, or stops early: give it a fixed "
+            "start (v0=, x0=, rng=, random_state=) and a tight tolerance"
+        )
+    return (
+        "random numbers, drawn by the forward or inside a library: pass a seed as a setting, not a generator, and give "
+        "the library's function a fixed start (v0=, x0=, rng=, random_state=); or something that changes is read"
+    )
 
 
 def check_writes(e: Examination) -> None:
@@ -136,8 +156,8 @@ def check_dtype(e: Examination) -> None:
         for out in single.values:
             if out.dtype != np.float32 and not promoted:
                 raise e.subject.wrong(
-                    "dtype", None, f"float32 arguments give a {out.dtype} output: is a constant of the forward a NumPy "
-                    f"float64? A Python float would not promote",
+                    "dtype", None, f"float32 arguments give a {out.dtype} output",
+                    *(_promotion_in_forward(e) or [f"is a constant of the forward {_STRONG}?"]),
                 )  # fmt: skip
         with e.rules():
             answers = [] if promoted else list(single.raw(e.cast_cotangents(e.cotangents[0])))
@@ -146,7 +166,24 @@ def check_dtype(e: Examination) -> None:
             continue
         given = np.asarray(part).dtype
         if given != np.float32:
-            raise e.subject.wrong("dtype", i, f"the rule returned {given} for a float32 argument")
+            raise e.subject.wrong(
+                "dtype", i, f"the rule returned {given} for a float32 argument", *_promotion_in_rules(e)
+            )
+
+
+_STRONG = "an array of integers or of float64, or a NumPy float64? A Python float would not promote"
+
+
+def _promotion_in_forward(e: Examination) -> tuple[str, ...]:
+    """Find the line of the forward that leaves single precision."""
+    values = [in_precision(value, np.float32) for value in e.values]
+    return promotion(lambda watched: e.op.forward(*map(watched, values), **e.settings))
+
+
+def _promotion_in_rules(e: Examination) -> tuple[str, ...]:
+    """Find the line of a rule that leaves single precision."""
+    given = e.cast_cotangents(e.cotangents[0])
+    return promotion(lambda watched: list(e.single.raw(list(map(watched, given)))))
 
 
 def check_nonfinite(e: Examination) -> None:

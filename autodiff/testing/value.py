@@ -23,6 +23,7 @@ from .numeric import (
     settle,
     slopes_along,
     step_for,
+    too_small,
 )  # fmt: skip
 from .report import Subject, VJPReport, join_axes
 from .suspects import Evidence, suspect
@@ -195,8 +196,10 @@ class _Columns:
             raise subject.unclear(
                 "inconclusive", self.argument,
                 f"differences at {where} do not settle (last step {found.slopes.step:.1e}, slope "
-                f"{float(found.slopes.left[0]):.6g} on the left, {float(found.slopes.right[0]):.6g} on the right): a "
-                f"jump, the edge of the domain, or outputs so large that rounding hides the derivative",
+                f"{float(found.slopes.left[0]):.6g} on the left, {float(found.slopes.right[0]):.6g} on the right): "
+                + (too_small(abs(float(np.asarray(problem.values[self.argument])[index])), found.slopes.step) or
+                   "a jump, the edge of the domain, an ill-conditioned problem, or outputs so large that rounding "
+                   "hides the derivative"),
                 index=index,
             )  # fmt: skip
 
@@ -238,6 +241,7 @@ class _Columns:
     def compare(self, columns: dict[int, Any]) -> tuple[float, float, int, int]:
         """Raise for a mismatch; otherwise return step, largest scaled error, and how many were compared and nonzero."""
         misses = self._misses()
+        self._refuse_overflow(misses)
         hidden = np.abs(self.problem.gradients[self.argument] - self.numeric) <= self._inner_noise()
         if (misses & ~hidden).any():
             self._raise(misses, columns)
@@ -245,7 +249,9 @@ class _Columns:
             raise self.problem.subject.unclear(
                 "inconclusive", self.argument,
                 f"rule and differences disagree, by less than rounding inside the forward may do to differences; the "
-                f"derivatives are at most {self.largest:.1e}: use inputs where they are larger",
+                f"derivatives are at most {self.largest:.1e}: "
+                + (too_small(float(np.max(np.abs(self.problem.values[self.argument]))), float(self.steps.min())) or
+                   "use inputs where they are larger"),
             )  # fmt: skip
         noise = float(np.max(self.noise, initial=0.0, where=np.isfinite(self.numeric)))
         if not self.is_vacuous and noise > 1e-3 * self.largest:
@@ -257,6 +263,16 @@ class _Columns:
         nonzero = int((self.scale > self.noise).any(axis=0).sum())
         compared = int(np.isfinite(self.numeric).all(axis=0).sum())
         return float(self.steps.min()), float(self._scaled_errors().max()), compared, nonzero
+
+    def _refuse_overflow(self, misses: NDArray[np.bool_]) -> None:
+        """Say nothing of infinite gradients at numbers that are smaller than all steps, as of 1/x at 1e-300."""
+        sizes = np.abs(np.asarray(self.problem.values[self.argument])).reshape(-1)
+        endless = misses & ~np.isfinite(self.problem.gradients[self.argument])
+        for j in np.flatnonzero(endless.any(axis=0)):
+            if advice := too_small(float(sizes[j])):
+                name = self.problem.subject.element(self.argument, self._index(int(j)))
+                line = f"the gradient at {name} is infinite, and differences are not: {advice}"
+                raise self.problem.subject.unclear("inconclusive", self.argument, line)
 
     def _inner_noise(self) -> NDArray[np.float64]:
         """What rounding of numbers of the input's size does to quotients, where the forward computes with such."""
