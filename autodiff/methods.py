@@ -116,6 +116,8 @@ class ArrayMethods(ArrayOperators):
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Self:
         """Same elements in a new shape, given as one tuple or as several lengths; `copy` makes no difference."""
+        if not shape:
+            raise TypeError("reshape() takes the new shape: a tuple, or lengths; of a number it is reshape(())")
         if order == "C":
             return _call(self, "reshape", shape=_lengths(shape))
         return _numpy(self, np.reshape, _lengths(shape), order)
@@ -133,9 +135,9 @@ class ArrayMethods(ArrayOperators):
         """Axes of length one removed."""
         return _call(self, "squeeze", axis=axis)
 
-    def ravel(self, order: str = "C") -> Self:
+    def ravel(self, order: str | None = "C") -> Self:
         """All elements along one axis."""
-        return self.reshape(-1, order=order)
+        return self.reshape(-1, order=order or "C")
 
     flatten = ravel
 
@@ -151,9 +153,10 @@ class ArrayMethods(ArrayOperators):
 
         Results are never written to, so whether this one is a copy, and its layout, make no difference.
         """
-        if not np.can_cast(self.dtype, dtype, casting):
-            raise TypeError(f"a tensor of dtype {self.dtype} cannot be cast to {np.dtype(dtype)} with {casting=}")
-        return _call(self, "astype", dtype=np.dtype(dtype))
+        wanted = np.dtype(dtype)  # of None, float64
+        if not np.can_cast(self.dtype, wanted, casting):
+            raise TypeError(f"a tensor of dtype {self.dtype} cannot be cast to {wanted} with {casting=}")
+        return _call(self, "astype", dtype=wanted)
 
     def copy(self, order: str = "C") -> Self:
         """Return a copy, recorded; `numpy` copies the values, `detach` gives a constant."""

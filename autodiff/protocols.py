@@ -156,10 +156,10 @@ def to_index(index: Any) -> Any:
     return np.array(index._values) if isinstance(index, NumPyProtocols) else index
 
 
-def _full_like(a: Any, fill_value: Any, **settings: Any) -> Any:
+def _full_like(a: Any, fill_value: Any, *args: Any, **settings: Any) -> Any:
     """Plain as its siblings are, but for a value whose gradient would be lost."""
     fill = fill_value._leave("np.full_like") if isinstance(fill_value, NumPyProtocols) else fill_value
-    return np.full_like(to_array(a), arraylike("np.full_like", fill), **settings)
+    return np.full_like(to_array(a), arraylike("np.full_like", fill), *args, **settings)
 
 
 TWINS[np.full_like] = _full_like

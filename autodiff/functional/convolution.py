@@ -80,6 +80,7 @@ def convolve(a: Array, v: Array, mode: Mode = "full") -> Array:
     >>> y.tolist(), x.grad
     ([1.5, 2.5], array([0.5, 1. , 0.5]))
     """
+    a, v = np.atleast_1d(operand(a), operand(v))
     return _window(convolve_fully(a, v), mode, *sorted((np.size(a), np.size(v))))
 
 

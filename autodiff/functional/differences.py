@@ -51,7 +51,7 @@ def diff(a: Array, n: int = 1, axis: int = -1, prepend: Array = None, append: Ar
     ([3.0, 5.0], array([-1.,  0.,  1.]))
     """
     a = operand(a)
-    if n < 0 or not a.ndim:
+    if n < 0 or (n and not a.ndim):
         raise ValueError(f"diff takes n >= 0 differences along an axis; got n={n} and the shape {a.shape}")
     if n == 0:
         return a
@@ -183,7 +183,7 @@ def gradient(f: Array, *varargs: Array, axis: Axes = None, edge_order: int = 1) 
     if edge_order not in (1, 2):
         raise ValueError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
     spacings = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
-    if len(spacings) != len(axes) or (len(varargs) == 1 < len(axes) and np.ndim(varargs[0])):
+    if len(spacings) != len(axes) or (len(varargs) == 1 != len(axes) and np.ndim(varargs[0])):
         raise TypeError(f"gradient: distances for {len(varargs)} axes were given, but there are {len(axes)}")
     slopes = tuple(_slopes(f, spacing, along, edge_order) for spacing, along in zip(spacings, axes, strict=True))
     return slopes[0] if len(slopes) == 1 else slopes

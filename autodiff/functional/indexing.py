@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..node import Array
+from ..node import TWINS, Array
 from ..op import op, save
+from ..protocols import refuse_out, to_array
 
 __all__ = ["getitem", "scatter_add", "take", "take_along_axis"]
 
@@ -212,6 +213,30 @@ def _(g: Array, indices: Array, axis: int | None, shape: tuple[int, ...]) -> Arr
     if axis is None or not shape:
         return np.reshape(scatter_add(g, index=(indices,), shape=(math.prod(shape),)), shape)
     return scatter_add(g, index=(slice(None),) * (axis % len(shape)) + (indices,), shape=shape)
+
+
+def _numpy_take(a: Array, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Array:
+    """``np.take`` of a tensor, with its modes for positions that do not exist."""
+    refuse_out("np.take", out)
+    if isinstance(indices, (list, tuple)) and not np.size(indices):
+        indices = np.asarray(indices, np.intp)  # nothing in it is a float
+    if mode != "raise":
+        shape = np.shape(to_array(a))
+        side = math.prod(shape) if axis is None or not shape else shape[axis]
+        indices = within(np.asarray(to_array(indices)), side, mode)
+    return take(a, indices, axis=axis)
+
+
+def within(positions: NDArray[Any], count: int, mode: str) -> NDArray[Any]:
+    """Bring positions into range, counting on from the other end or stopping at the ends."""
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"mode {mode!r} is not one of 'raise', 'wrap', 'clip'")
+    if mode == "raise" or not count or positions.dtype.kind not in "iu":
+        return positions
+    return positions % count if mode == "wrap" else np.clip(positions, 0, count - 1)
+
+
+TWINS[np.take] = _numpy_take
 
 
 @op(

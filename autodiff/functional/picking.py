@@ -13,6 +13,7 @@ from ..node import Array
 from ..protocols import to_array
 from ._twins import operand, twin
 from .arranging import broadcast_arrays
+from .indexing import within
 
 __all__ = ["choose", "compress", "delete", "extract", "insert"]
 
@@ -103,14 +104,12 @@ def choose(a: Any, choices: Sequence[Array], mode: Literal["raise", "wrap", "cli
     >>> y.tolist(), x.grad
     ([1.0, 20.0, 3.0], array([ 1., 10.,  1.]))
     """
-    if mode not in ("raise", "wrap", "clip"):
-        raise ValueError(f"choose: mode {mode!r} is not one of 'raise', 'wrap', 'clip'")
     arrays = list(choices)
     which = np.asarray(arraylike("choose()", to_array(a)))
+    which = which.astype(np.intp) if which.dtype.kind == "b" else which
     if mode == "raise" and np.any((which < 0) | (which >= len(arrays))):
         raise ValueError(f"choose: a must lie between 0 and {len(arrays) - 1}, the number of choices minus one")
-    which = which % len(arrays) if mode == "wrap" else np.clip(which, 0, len(arrays) - 1)
-    numbers, *spread = broadcast_arrays(which, *arrays)
+    numbers, *spread = broadcast_arrays(within(which, len(arrays), mode), *arrays)
     return np.stack(spread)[(numbers, *np.indices(numbers.shape, sparse=True))]
 
 

@@ -89,7 +89,7 @@ def _float_power(x1: Array, x2: Array) -> Array:
 
 
 def _double(x: Array) -> Array:
-    return x if isinstance(x, (int, float)) else astype(x, dtype=np.float64)
+    return x if isinstance(x, (int, float, type(None))) else astype(x, dtype=np.float64)
 
 
 TWINS[np.power], TWINS[np.float_power] = _numpy_power, _float_power

@@ -258,7 +258,10 @@ def matvec(x1: Array, x2: Array, /) -> Array:
     >>> F.matvec(np.ones((2, 3)), np.ones((4, 3))).shape
     (4, 2)
     """
-    return np.squeeze(np.matmul(operand(x1), np.expand_dims(operand(x2), -1)), -1)
+    x1, x2 = operand(x1), operand(x2)
+    if x1.ndim < 2:
+        raise ValueError(f"matvec takes matrices first, of at least two axes; the shape is {x1.shape}")
+    return np.squeeze(np.matmul(x1, np.expand_dims(x2, -1)), -1)
 
 
 @twin("vecmat")
@@ -272,7 +275,10 @@ def vecmat(x1: Array, x2: Array, /) -> Array:
     >>> F.vecmat(np.ones((4, 2)), np.ones((2, 3))).shape
     (4, 3)
     """
-    return np.squeeze(np.matmul(np.expand_dims(operand(x1), -2), operand(x2)), -2)
+    x1, x2 = operand(x1), operand(x2)
+    if x2.ndim < 2:
+        raise ValueError(f"vecmat takes matrices second, of at least two axes; the shape is {x2.shape}")
+    return np.squeeze(np.matmul(np.expand_dims(x1, -2), x2), -2)
 
 
 # --- under the names of np.linalg, which asks more of the shapes ---

@@ -245,8 +245,8 @@ def cumulative_prod(
 
 
 def _cumulative(scan: Any, x: Array, axis: int | None, dtype: Any, initial: int | None) -> Array:
-    x = operand(x)
-    if not x.ndim or (axis is None and x.ndim > 1):
+    x = np.atleast_1d(operand(x))
+    if axis is None and x.ndim > 1:
         raise ValueError(f"the axis of a running sum or product must be given unless there is one; shape {x.shape}")
     along = 0 if axis is None else normalize_axis_index(axis, x.ndim)
     result = scan(x if dtype is None else x.astype(dtype), axis=along)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..node import TWINS, Array
 from ..op import op
-from ..protocols import refuse_out
+from ..protocols import refuse_out, to_array
 from ._blocks import unboxed
 from ._samples import PAIRS, SHAPES, away, distinct
 
@@ -352,16 +352,29 @@ def _(g: Array, x: Array) -> Array:
 
 
 def _numpy_clip(
-    a: Array, a_min: Array = None, a_max: Array = None, out: Any = None, *, min: Array = None, max: Array = None,
-    **settings: Any,
+    a: Array, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = None, *, min: Array = None,
+    max: Array = None, **settings: Any,
 ) -> Array:  # fmt: skip
     """``np.clip`` of a tensor, whose limits have two names each."""
     refuse_out("np.clip", out)
     if settings:
         raise TypeError(f"np.clip on a tensor takes its two limits, and no {next(iter(settings))}=...")
-    if (a_min is not None and min is not None) or (a_max is not None and max is not None):
+    if a_min is np._NoValue and a_max is np._NoValue:
+        return clip(a, min, max)
+    if min is not None or max is not None:
         raise TypeError("np.clip takes each limit once: as a_min or min, and as a_max or max")
-    return clip(a, min if a_min is None else a_min, max if a_max is None else a_max)
+    if a_min is np._NoValue or a_max is np._NoValue:
+        raise TypeError("np.clip takes a_min and a_max together; of one limit alone, the other is None")
+    return clip(a, a_min, a_max)
 
 
-TWINS[np.clip] = _numpy_clip
+def _numpy_where(condition: Array, *branches: Array) -> Any:
+    """``np.where`` of tensors: of a condition alone, the places where it holds."""
+    if not branches:
+        return np.where(to_array(condition))
+    if len(branches) == 1:
+        raise ValueError("np.where takes both x and y, or the condition alone")
+    return where(condition, *branches)
+
+
+TWINS[np.clip], TWINS[np.where] = _numpy_clip, _numpy_where

@@ -71,12 +71,12 @@ def _(g: Array, original: tuple[int, ...]) -> Array:
     return g.reshape(original)
 
 
-def _numpy_reshape(a: Array, shape: Axes, order: str = "C") -> Array:
+def _numpy_reshape(a: Array, shape: Axes, order: str | None = "C") -> Array:
     """``np.reshape`` of a tensor: NumPy 2.0 has another name for the shape, so it cannot be matched by name."""
     if order == "F":  # column-major order is the row-major one of the transposed arrays
         lengths = [shape] if isinstance(shape, int) else list(shape)
         return transpose(reshape(transpose(a), shape=tuple(lengths[::-1])))
-    if order != "C":
+    if order not in ("C", None):
         raise ValueError(f"np.reshape on a tensor takes order='C' or 'F': {order!r} depends on the layout in memory")
     return reshape(a, shape=shape)
 

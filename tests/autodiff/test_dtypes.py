@@ -20,7 +20,7 @@ def parts(result):
 
 def calls(function, x, mask):
     if isinstance(function, np.ufunc):
-        return [[x] * function.nin, [x, 2][: function.nin], [x, 0.5][: function.nin], [x, np.int8(2)][: function.nin]]
+        return [[x] * function.nin, [x, 2][: function.nin], [x, 0.5][: function.nin], [x, np.int8(3)][: function.nin]]
     return (
         [x], [x, x], [[x, x]], [x, 1], [x, 2], [x, 0.5], [x, x, x], [x, np.float32(0.5)], [x, np.array([1, 0])],
         ["i,i", x, x], [mask, x, x], [mask, x, 1.5], [[mask], [x]], [x, 0, x],

@@ -117,7 +117,7 @@ def test_no_hint_is_for_an_attribute_that_is_there():
         (lambda t: np.clip(t, 0, 1, where=np.array([[True]])), r"np\.clip on a tensor takes .*no where="),
         (lambda t: np.clip(t, 0, 1, out=np.ones((1, 1))), r"np\.clip cannot write .*out="),
         (lambda t: np.nan_to_num(t, copy=False), r"np\.nan_to_num .*copy=False; it is nan_to_num\(x, \*, nan=0\.0"),
-        (lambda t: np.take(t, [0], mode="wrap"), "mode='wrap'"),
+        (lambda t: np.nan_to_num(t, [0]), r"np\.nan_to_num .*copy=\[0\]"),
     ],
 )
 def test_other_settings_are_answered_with_ours(call, hint):
