@@ -12,6 +12,7 @@ from ..node import Array
 from ..op import op
 from ..protocols import to_array
 from ._samples import REDUCTIONS, away
+from ._scaling import exponents, is_moderate, narrow, scaled, wide
 from ._twins import operand, twin
 from .reductions import kept_shape
 
@@ -23,16 +24,40 @@ Axis: TypeAlias = int | tuple[int, ...] | None
 @op(samples=lambda rng: [(away(rng, shape), settings) for shape, settings in REDUCTIONS])
 def euclidean_norm(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Array:
     """Root of the sum of squares over axes: `norm` of order 2 for vectors, of order "fro" for matrices."""
-    return np.sqrt(np.sum(np.square(_floating(x)), axis=axis, keepdims=keepdims))
+    x = _floating(x)
+    return narrow(_length(wide(x), 2, axis, keepdims), x.dtype)
+
+
+def _length(x: Array, p: float, axis: Axis, keepdims: bool) -> Array:
+    """Root of a sum of powers; of scaled numbers where that leaves the range, as f(c x) = c f(x) for c > 0."""
+    with np.errstate(over="ignore", divide="ignore"):
+        total = _sum_of_powers(x, p, axis, keepdims)
+    if is_moderate(np.sqrt(total)):
+        return _root(total, p)
+    shift = exponents(x, axis, smallest=p < 0)
+    length = _root(_sum_of_powers(scaled(x, -shift), p, axis, keepdims), p)
+    return np.ldexp(length, np.reshape(shift, np.shape(length)))
+
+
+def _sum_of_powers(x: Array, p: float, axis: Axis, keepdims: bool) -> Array:
+    return np.sum(np.square(x) if p == 2 else np.abs(x) ** p, axis=axis, keepdims=keepdims)
+
+
+def _root(total: Array, p: float) -> Array:
+    return np.sqrt(total) if p == 2 else total ** (1 / p)
 
 
 @euclidean_norm.vjp("x")
 def _(g: Array, x: Array, out: Array, axis: Axis) -> Array:
-    # y^2 = sum(x^2), so y dy = sum(x dx): the gradient is the direction x/y, and 0 where there is none.
-    kept = kept_shape(x.shape, axis)
-    length = np.reshape(out, kept)
-    zero = np.equal(length, 0)
-    return np.where(zero, 0.0, np.reshape(g, kept) / np.where(zero, 1.0, length)) * x
+    # y^2 = sum(x^2), so y dy = sum(x dx): the gradient is the direction x/y, and 0 where there is none. The direction
+    # is also that of scaled numbers, which have a length where y itself is infinite or close to 0.
+    kept, dtype = kept_shape(x.shape, axis), x.dtype
+    g, x, length = np.reshape(g, kept), wide(x), np.reshape(out, kept)
+    if dtype == np.float16 or not is_moderate(length):
+        g, x = wide(g), scaled(x, -exponents(x, axis))
+        length = euclidean_norm(x, axis=axis, keepdims=True)
+    zero = np.equal(length, 0) & np.isfinite(g)
+    return narrow(np.where(zero, 0.0, g / np.where(zero, 1.0, length)) * x, dtype)
 
 
 @op(
@@ -44,18 +69,22 @@ def _(g: Array, x: Array, out: Array, axis: Axis) -> Array:
 )
 def p_norm(x: Array, *, p: float, axis: Axis = None, keepdims: bool = False) -> Array:
     """Sum of the p-th powers of the absolute values, to the power of 1/p: `norm` of vectors, of any order."""
-    return np.sum(np.abs(_floating(x)) ** p, axis=axis, keepdims=keepdims) ** (1 / p)
+    x = _floating(x)
+    return narrow(_length(wide(x), p, axis, keepdims), x.dtype)
 
 
 @p_norm.vjp("x")
 def _(g: Array, x: Array, out: Array, axis: Axis, p: float) -> Array:
     # y^p = sum(|x|^p), so dy = sum((|x|/y)^(p-1) sign(x) dx). At an element of 0, |x|^p has a flat point (p > 1), or a
     # cusp, of whose slopes 0 is the middle; at the zero vector, y has the tip of a cone, likewise.
-    kept = kept_shape(x.shape, axis)
-    length = np.reshape(out, kept)
+    kept, dtype = kept_shape(x.shape, axis), x.dtype
+    g, x, length = np.reshape(g, kept), wide(x), np.reshape(out, kept)
+    if dtype == np.float16 or not is_moderate(length):
+        g, x = wide(g), scaled(x, -exponents(x, axis, smallest=p < 0))
+        length = p_norm(x, p=p, axis=axis, keepdims=True)
     inside = np.not_equal(to_array(x), 0) & np.not_equal(to_array(length), 0)
     ratio = np.where(inside, np.abs(x), 1.0) / np.where(inside, length, 1.0)
-    return np.where(inside, np.reshape(g, kept) * np.sign(to_array(x)) * ratio ** (p - 1), 0.0)
+    return narrow(np.where(inside, g * np.sign(to_array(x)) * ratio ** (p - 1), 0.0), dtype)
 
 
 def _floating(x: Array) -> Array:

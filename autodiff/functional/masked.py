@@ -14,9 +14,10 @@ import numpy as np
 
 from ..node import TWINS, Array
 from ..protocols import METHODS, refuse_out, to_array, to_mask
+from ._scaling import narrow, wide
 from .elementwise import astype
 from .exponentials import logaddexp
-from .powers import sqrt
+from .lengths import euclidean_norm
 from .reductions import logsumexp, max, mean, min, std, sum, var
 from .scans import cumprod, cumsum, prod
 from .selection import maximum, minimum
@@ -120,19 +121,13 @@ def _mean(
     if mask is None:
         result = mean(a, axis=axis, keepdims=_kept(keepdims))
     else:
-        result = _narrow(_masked_mean(_wide(a), mask, axis, _kept(keepdims)), a)
+        result = narrow(_masked_mean(_summable(a), mask, axis, _kept(keepdims)), a.dtype)
     return _as(result, dtype)  # integers stay integers if they are asked for
 
 
-def _wide(a: Array) -> Array:
-    """Return numbers in a dtype in which they can be counted and summed: half precision ends at 65504."""
-    if a.dtype.kind != "f":
-        return astype(a, dtype=np.float64)
-    return astype(a, dtype=np.float32) if a.dtype == np.float16 else a
-
-
-def _narrow(result: Array, a: Array) -> Array:
-    return astype(result, dtype=a.dtype) if a.dtype == np.float16 else result
+def _summable(a: Array) -> Array:
+    """Return numbers in a floating dtype in which they can be counted and summed."""
+    return wide(a) if a.dtype.kind == "f" else astype(a, dtype=np.float64)
 
 
 def _count(mask: Any, a: Array, axis: Axis, keepdims: bool) -> Any:
@@ -144,27 +139,32 @@ def _masked_mean(a: Array, mask: Any, axis: Axis, keepdims: bool) -> Array:
     return sum(_filled(a, mask, 0), axis=axis, keepdims=keepdims) / _count(mask, a, axis, keepdims)
 
 
-def _masked_variance(a: Array, axis: Axis, ddof: float, keepdims: bool, mask: Any, center: Any) -> Array:
-    """Sum the squares of the deviations from the mean, or from a center that is given."""
-    a = _wide(a)
+def _masked_deviations(
+    a: Array, axis: Axis, ddof: float, keepdims: bool, mask: Any, center: Any
+) -> tuple[Array, Any]:  # fmt: skip
+    """Return the deviations from the mean, or from a center that is given, and the degrees of freedom."""
+    a = _summable(a)
     mask = np.broadcast_to(True, a.shape) if mask is None else mask
     if not _given(center):
         # A constant taken off all numbers changes nothing, but leaves exact zeros of equal ones.
         level = np.max(np.where(mask, to_array(a), -np.inf), axis=axis, keepdims=True, initial=-np.inf)
         a = np.where(mask, a, 0) - np.where(np.isfinite(level), level, 0).astype(a.dtype)
         center = _masked_mean(a, mask, axis, True)
-    deviations = _filled(a - center, mask, 0)
-    degrees = np.maximum(_count(mask, a, axis, keepdims) - ddof, 0)
+    return _filled(a - center, mask, 0), np.maximum(_count(mask, a, axis, keepdims) - ddof, 0)
+
+
+def _variance(deviations: Array, degrees: Any, axis: Axis, keepdims: bool) -> Array:
     return sum(deviations * deviations, axis=axis, keepdims=keepdims) / degrees
 
 
-def _root(variance: Array) -> Array:
-    """Square root, with the gradient 0 at 0: a standard deviation has a kink there."""
-    zero = np.equal(variance, 0)
-    return np.where(zero, 0.0, sqrt(np.where(zero, 1.0, variance)))
+def _deviation(deviations: Array, degrees: Any, axis: Axis, keepdims: bool) -> Array:
+    """Root of the variance. It has a kink at 0, as the length of the deviations has."""
+    length = euclidean_norm(deviations, axis=axis, keepdims=keepdims)
+    undefined = np.equal(degrees, 0) & np.equal(length, 0)
+    return length / np.where(undefined, np.nan, np.sqrt(degrees)).astype(length.dtype)
 
 
-def _spread(name: str, reduction: Any, finish: Callable[[Array], Array]) -> Callable[..., Array]:
+def _spread(name: str, reduction: Any, finish: Callable[..., Array]) -> Callable[..., Array]:
     """Make np.var or np.std."""
 
     def call(
@@ -182,7 +182,8 @@ def _spread(name: str, reduction: Any, finish: Callable[[Array], Array]) -> Call
         mask = _mask(where, a)
         if mask is None and not _given(mean):
             return reduction(a, axis=axis, ddof=ddof, keepdims=_kept(keepdims))
-        return _narrow(finish(_masked_variance(a, axis, ddof, _kept(keepdims), mask, mean)), a)
+        deviations, degrees = _masked_deviations(a, axis, ddof, _kept(keepdims), mask, mean)
+        return narrow(finish(deviations, degrees, axis, _kept(keepdims)), a.dtype)
 
     return call
 
@@ -205,8 +206,8 @@ TWINS[np.prod] = _accumulating("np.prod", prod, lambda result, initial: result *
 TWINS[np.max] = TWINS[np.amax] = _extreme("np.max", max, maximum, -np.inf)
 TWINS[np.min] = TWINS[np.amin] = _extreme("np.min", min, minimum, np.inf)
 TWINS[np.mean] = _mean
-TWINS[np.var] = _spread("np.var", var, lambda variance: variance)
-TWINS[np.std] = _spread("np.std", std, _root)
+TWINS[np.var] = _spread("np.var", var, _variance)
+TWINS[np.std] = _spread("np.std", std, _deviation)
 TWINS[np.cumsum], TWINS[np.cumprod] = _running("np.cumsum", cumsum), _running("np.cumprod", cumprod)
 
 

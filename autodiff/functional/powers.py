@@ -296,17 +296,20 @@ def hypot(x1: Array, x2: Array) -> Array:
 
 
 @hypot.vjp("x1")
-def _(g: Array, x1: Array, out: Array) -> Array:
-    return g * _direction(x1, out)  # y² = x1² + x2², so y dy = x1 dx1 + x2 dx2
+def _(g: Array, x1: Array, x2: Array, out: Array) -> Array:
+    return g * _direction(x1, x2, out)  # y² = x1² + x2², so y dy = x1 dx1 + x2 dx2
 
 
 @hypot.vjp("x2")
-def _(g: Array, x2: Array, out: Array) -> Array:
-    return g * _direction(x2, out)
+def _(g: Array, x1: Array, x2: Array, out: Array) -> Array:
+    return g * _direction(x2, x1, out)
 
 
-def _direction(leg: Array, length: Array) -> Array:
+def _direction(leg: Array, other: Array, length: Array) -> Array:
     """Cosine between a leg and the hypotenuse. The length has a kink at the origin: slopes of both signs, 0 between."""
+    if np.any(np.isinf(length) & np.isfinite(leg) & np.isfinite(other)):  # too long, but a half of it is not
+        leg, other = 0.5 * leg, 0.5 * other
+        length = np.hypot(leg, other)
     origin, infinite = np.equal(length, 0), np.isinf(leg)
     cosine = leg / np.where(origin | infinite, 1.0, length)
     return np.where(origin, 0.0, np.where(infinite, np.sign(leg), cosine))  # its limit where inf/inf tells nothing

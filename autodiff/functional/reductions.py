@@ -16,6 +16,7 @@ from ..op import op, save
 from ..protocols import to_array
 from ._blocks import floating
 from ._samples import REDUCTIONS, away, distinct
+from ._scaling import exponents, is_moderate, narrow, scaled, wide
 
 __all__ = ["amax", "amin", "logsumexp", "max", "mean", "min", "std", "sum", "var"]
 
@@ -163,7 +164,7 @@ def var(a: Array, *, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -
     >>> x.grad
     array([-2., -1.,  3.])
     """
-    return np.var(a, axis=axis, ddof=ddof, keepdims=keepdims)
+    return _scaled_back(np.var, 2, a, axis, ddof, keepdims)
 
 
 @var.vjp("a")
@@ -172,7 +173,8 @@ def _(g: Array, a: Array, axis: Axis, ddof: int) -> Array:
     # mean(da) drops out, because sum(d) = 0.
     if a.size == 0:
         return 0 * a
-    return _spread(g * (2 * _per_degree_of_freedom(a.shape, axis, ddof)), a.shape, axis) * _deviations(a, axis)
+    slope = _spread(wide(g) * (2 * _per_degree_of_freedom(a.shape, axis, ddof)), a.shape, axis)
+    return narrow(slope * _deviations(wide(a), axis), a.dtype)
 
 
 @op(numpy=np.std, samples=_with_ddof, error_samples=[((np.ones((2, 3)), {"axis": 2}), ValueError)])
@@ -205,20 +207,43 @@ def std(a: Array, *, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -
     array([[-0.5,  0.5],
            [ 0. ,  0. ]])
     """
-    return np.std(a, axis=axis, ddof=ddof, keepdims=keepdims)
+    return _scaled_back(np.std, 1, a, axis, ddof, keepdims)
 
 
 @std.vjp("a")
 def _(g: Array, a: Array, out: Array, axis: Axis, ddof: int) -> Array:
     # y² = var, so dy = dvar/(2y) = 1/((n - ddof) y) sum(d da). At equal numbers y has the tip of a cone, with slopes of
     # both signs in every direction, of which 0 is the middle. Rounding may leave a y > 0 there: compare the numbers.
+    # Without a degree of freedom there is no y. Scaling the numbers scales y and leaves dy/da the same: so is the slope
+    # taken where their squares leave the range.
     if a.size == 0:
         return 0 * a
-    values, y = to_array(a), np.reshape(out, kept_shape(a.shape, axis))
+    kept, dtype, factor = kept_shape(a.shape, axis), a.dtype, _per_degree_of_freedom(a.shape, axis, ddof)
+    if math.isnan(factor):
+        return np.reshape(g, kept) * (math.nan * a)
+    g, a, y = np.reshape(g, kept), wide(a), np.reshape(out, kept)
+    if dtype == np.float16 or not is_moderate(y):
+        g, a = wide(g), scaled(a, -exponents(a, axis))
+        y = std(a, axis=axis, ddof=ddof, keepdims=True)
+    values = to_array(a)
     flat = np.max(values, axis=axis, keepdims=True) == np.min(values, axis=axis, keepdims=True)
-    flat = flat | (y == 0)  # the squares of tiny deviations underflow
-    scale = np.where(flat, 0.0, _per_degree_of_freedom(a.shape, axis, ddof) / np.where(flat, 1.0, y))
-    return np.reshape(g, y.shape) * scale * _deviations(a, axis)
+    flat = flat | (y == 0)
+    scale = np.where(flat, 0.0, factor / np.where(flat, 1.0, y))
+    return narrow(g * scale * _deviations(a, axis), dtype)
+
+
+def _scaled_back(measure: Any, degree: int, a: Array, axis: Axis, ddof: int, keepdims: bool) -> Array:
+    """Take np.var (of degree 2) or np.std (1), again from scaled numbers where their squares leave the range."""
+    a = np.asarray(a)
+    if a.dtype.kind != "f" or _count(a.shape, axis) <= ddof:
+        return measure(a, axis=axis, ddof=ddof, keepdims=keepdims)
+    with np.errstate(over="ignore", invalid="ignore"):
+        y = measure(wide(a), axis=axis, ddof=ddof, keepdims=keepdims)
+    if not is_moderate(np.sqrt(y) if degree == 2 else y):
+        shift = exponents(a, axis)
+        y = measure(scaled(wide(a), -shift), axis=axis, ddof=ddof, keepdims=keepdims)
+        y = np.ldexp(y, degree * np.reshape(shift, np.shape(y)))
+    return narrow(y, a.dtype)
 
 
 def _deviations(a: Array, axis: Axis) -> Array:

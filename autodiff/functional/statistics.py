@@ -12,6 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from ..node import Array
 from ..protocols import to_array
+from ._scaling import narrow, wide
 from ._twins import operand, twin
 from .lengths import euclidean_norm
 
@@ -87,12 +88,12 @@ def average(
         return (mean, total) if returned else mean
     weights = operand(weights)
     dtype = np.result_type(a.dtype, weights.dtype, *([] if a.dtype.kind == "f" else [np.float64]))
-    weights = _fitted(weights if weights.dtype == dtype else weights.astype(dtype), a.shape, axis)
+    weights = _fitted(wide(weights if weights.dtype == dtype else weights.astype(dtype)), a.shape, axis)
     total = np.sum(weights, axis=axis, keepdims=bool(keepdims))
     if np.any(to_array(total) == 0):
         raise ZeroDivisionError("average: the weights add up to 0")
-    mean = np.sum(a * weights, axis=axis, keepdims=bool(keepdims)) / total
-    return (mean, np.broadcast_to(total, mean.shape)) if returned else mean
+    mean = narrow(np.sum(a * weights, axis=axis, keepdims=bool(keepdims)) / total, dtype)
+    return (mean, narrow(np.broadcast_to(total, mean.shape), dtype)) if returned else mean
 
 
 def _fitted(weights: Array, shape: tuple[int, ...], axis: Axis) -> Array:
@@ -195,8 +196,9 @@ def nanmean(a: Array, axis: Axis = None, dtype: Any = None, *, keepdims: bool = 
     array([0.5, 0. , 0.5])
     """
     filled, absent = _filled(a, 0.0, dtype)
-    total = np.sum(filled, axis=axis, keepdims=bool(keepdims))
-    return total / _present(absent, axis, bool(keepdims), filled.dtype if filled.dtype.kind == "f" else np.float64)
+    total = np.sum(wide(filled), axis=axis, keepdims=bool(keepdims))
+    mean = total / _present(absent, axis, bool(keepdims), total.dtype if total.dtype.kind == "f" else np.float64)
+    return narrow(mean, filled.dtype)
 
 
 @twin("nanvar")
@@ -205,9 +207,9 @@ def nanvar(a: Array, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, k
 
     The sum of squares is divided by their number minus `ddof`.
     """
-    deviations, absent = _deviations(a, axis, dtype)
+    deviations, absent, dtype = _deviations(a, axis, dtype, ddof)
     squares = np.sum(np.square(deviations), axis=axis, keepdims=bool(keepdims))
-    return squares / _present(absent, axis, bool(keepdims), squares.dtype, ddof)
+    return narrow(squares / _present(absent, axis, bool(keepdims), squares.dtype, ddof), dtype)
 
 
 @twin("nanstd")
@@ -216,18 +218,24 @@ def nanstd(a: Array, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, k
 
     Of equal numbers, its gradient is 0.
     """
-    deviations, absent = _deviations(a, axis, dtype)
+    deviations, absent, dtype = _deviations(a, axis, dtype, ddof)
     length = euclidean_norm(deviations, axis=axis, keepdims=bool(keepdims))
-    return length / np.sqrt(_present(absent, axis, bool(keepdims), length.dtype, ddof))
+    return narrow(length / np.sqrt(_present(absent, axis, bool(keepdims), length.dtype, ddof)), dtype)
 
 
-def _deviations(a: Array, axis: Axis, dtype: Any) -> tuple[Array, Any]:
-    """Distances from the mean, 0 for what is not a number; exactly 0 for equal numbers, whose mean may be rounded."""
+def _deviations(a: Array, axis: Axis, dtype: Any, ddof: float) -> tuple[Array, Any, Any]:
+    """Distances from the mean in a wide dtype, where a number is missing, and the dtype of the result.
+
+    They are 0 for what is not a number, and exactly 0 for equal numbers, whose mean may be rounded.
+    """
     filled, absent = _filled(a, 0.0, dtype)
+    narrow_dtype, filled = filled.dtype, wide(filled)
     if filled.dtype.kind != "f":
         filled = filled.astype(np.float64)
     values = to_array(filled)
     high = np.max(values, axis=axis, keepdims=True, initial=-np.inf, where=~absent)
     flat = high == np.min(values, axis=axis, keepdims=True, initial=np.inf, where=~absent)
+    flat = flat & (np.sum(~absent, axis=axis, keepdims=True) > ddof)  # else the result is NaN, and its gradient is
     total = np.sum(filled, axis=axis, keepdims=True)
-    return np.where(absent | flat, 0.0, filled - total / _present(absent, axis, True, filled.dtype)), absent
+    deviations = filled - total / _present(absent, axis, True, filled.dtype)
+    return np.where(absent | flat, 0.0, deviations), absent, narrow_dtype

@@ -239,4 +239,4 @@ def test_norms_of_order_p_at_exact_points():
 
     assert gradient([1.0, 0.0], 3) == [1, 0]  # of length 1
     assert gradient([0.0, 1.0], 0.5) == [0, 1]  # the middle of a cusp
-    assert gradient([1e-200, 0.0], 4) == [0, 0]  # the length underflows
+    assert gradient([1e-200, 0.0], 4) == [1, 0]  # the power of it underflows

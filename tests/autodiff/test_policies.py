@@ -4,6 +4,7 @@ Every row of the table has a test here, and every test a row.
 """
 
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,23 @@ def _():
         assert grad(f, 0.0, 0.0) == [0, 0]
     assert grad(np.fabs, [0.0, -0.0]) == [0, 0]
     assert grad(lambda x: np.copysign(x, -1.0), [0.0, 2.0]) == [0, -1]
+
+
+@row("`std`, `var` of no more numbers than `ddof`")
+def _():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of NumPy, on the values
+        assert np.isnan(grad(lambda x: np.std(x, ddof=1), [3.0])).all()
+        assert np.isnan(grad(lambda x: np.var(x, ddof=2), [3.0, 4.0])).all()
+
+
+@row("lengths and spreads of numbers whose squares leave the range")
+def _():
+    for size in (1e-200, 1e200):
+        np.testing.assert_allclose(grad(np.linalg.norm, [3 * size, 4 * size]), [0.6, 0.8], rtol=1e-15)
+        np.testing.assert_allclose(grad(np.std, [3 * size, 4 * size]), [-0.5, 0.5], rtol=1e-15)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(grad(np.linalg.norm, [1.2e308, 1.6e308]), [0.6, 0.8], rtol=1e-15)
 
 
 @row("second derivatives of `abs`, `norm`, `std`, `hypot` at these points")

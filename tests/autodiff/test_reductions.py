@@ -141,7 +141,7 @@ def test_float16_means_of_many():
 # --- variance and standard deviation ---
 
 
-@pytest.mark.parametrize("x", [[1.0, 1.0], [5.0], [0.1, 0.1, 0.1], [0.0, 1e-200]], ids=repr)
+@pytest.mark.parametrize("x", [[1.0, 1.0], [5.0], [0.1, 0.1, 0.1]], ids=repr)
 def test_standard_deviation_of_equal_numbers(x):
     assert grad(F.std, x).tolist() == [0.0] * len(x)
     assert hessian(F.std, x) == [[0.0] * len(x)] * len(x)

@@ -1,0 +1,56 @@
+"""Numbers whose squares, sums or counts leave the range of their dtype.
+
+Half precision is computed in single precision, whose range holds them. In single and double precision the plain
+computation comes first. Only where its result lies near the ends of the range is it done again, on numbers divided by
+a power of 2. That division is exact, so whatever was right before stays the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..node import Array
+from ..protocols import to_array
+
+__all__ = ["exponents", "is_moderate", "narrow", "scaled", "wide"]
+
+Axis: TypeAlias = int | tuple[int, ...] | None
+
+
+def wide(x: Array) -> Array:
+    """Return numbers in a dtype in which they can be counted, squared and summed: half precision ends at 65504."""
+    return x.astype(np.float32) if x.dtype == np.float16 else x
+
+
+def narrow(result: Array, dtype: Any) -> Array:
+    """Return a result of `wide` numbers in the dtype that they had."""
+    return result.astype(np.float16) if dtype == np.float16 and result.dtype != np.float16 else result
+
+
+def is_moderate(lengths: Array) -> bool:
+    """Tell whether squares of all these numbers, and quotients by them, stay well inside the range of the dtype."""
+    values = np.asarray(to_array(lengths))
+    info = np.finfo(values.dtype)
+    low = (info.tiny / info.eps) ** 0.5
+    return bool(np.all((values > low) & (values < 1 / low)))
+
+
+def exponents(x: Array, axis: Axis, smallest: bool = False) -> Any:
+    """Return, for each group along axes, the power of 2 just above its largest (or smallest) size; 0 for none finite.
+
+    The axes stay in, with length one.
+    """
+    sizes = np.abs(to_array(x))
+    if smallest:
+        chosen = np.min(sizes, axis=axis, keepdims=True, initial=np.inf)
+    else:
+        chosen = np.max(sizes, axis=axis, keepdims=True, initial=0)
+    return np.where(np.isfinite(chosen), np.frexp(chosen)[1], 0)
+
+
+def scaled(x: Array, powers: Any) -> Array:
+    """Multiply by powers of 2. What overflows then is so far from the rest that it counts as infinite."""
+    with np.errstate(over="ignore"):
+        return np.ldexp(x, powers)
