@@ -21,7 +21,7 @@ from .modes import Switch
 from .node import Node, Vertex
 from .tensor import Tensor
 
-__all__ = ["PLAIN", "inside", "is_running", "refuse_closures", "slots", "warn_of_lost"]
+__all__ = ["PLAIN", "inside", "is_running", "refuse_closures", "refuse_wrapped", "slots", "warn_of_lost"]
 
 PLAIN = frozenset({
     type(None), bool, int, float, complex, str, bytes, np.dtype, np.random.Generator, np.float64, np.int64,
@@ -128,6 +128,19 @@ def _missed(place: str, part: Any) -> str:
         f"{place} holds {held} where it is not found, so it is neither trained nor saved: parameters and modules are "
         f"looked for in the attributes of an instance, and in lists, tuples and values of dictionaries there"
     )
+
+
+def refuse_wrapped(name: str, value: Any, module_type: type) -> None:
+    """Refuse a function that wraps a module: that module's parameters would silently not be found."""
+    if (
+        callable(value)
+        and not isinstance(value, module_type)
+        and isinstance(getattr(value, "__wrapped__", None), module_type)
+    ):
+        raise TypeError(
+            f"{name} is a function around a module, which hides the module's parameters. Keep the module, and wrap its "
+            f"forward: block.forward = ad.recompute(block.forward)"
+        )
 
 
 def refuse_closures(modules: Sequence[Any], module_type: type) -> None:

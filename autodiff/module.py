@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import reprlib
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
@@ -18,8 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import modes
 from .arguments import arraylike
-from .hidden import PLAIN, is_running, refuse_closures, slots, warn_of_lost
+from .hidden import PLAIN, is_running, refuse_closures, refuse_wrapped, slots, warn_of_lost
+from .names import Names, Walk, dotted, indexed
 from .node import Node
+from .overview import table, tree
 from .sharing import overlapping
 from .tensor import Tensor
 
@@ -112,27 +113,75 @@ class Module:
 
     def modules(self) -> Iterator[Module]:
         """Yield this module and all parts below, each once, parents first."""
-        seen = {id(self)}
-        stack: list[Module] = [self]
+        return (module for _, module in self.named_modules())
+
+    def named_modules(self) -> Iterator[tuple[str, Module]]:
+        """Yield this module, named ``""``, and all parts below, each once by its first path, parents first.
+
+        Yields
+        ------
+        name : str
+            Attribute path, such as ``"blocks.0.attn"``.
+        module : Module
+
+        Examples
+        --------
+        >>> from autodiff import nn
+        >>> model = nn.Module()
+        >>> model.layers = [nn.Linear(2, 3, rng=0), nn.Dropout(0.1)]
+        >>> [name for name, _ in model.named_modules()]
+        ['', 'layers.0', 'layers.1']
+        """
+        seen: set[int] = set()
+        stack: list[tuple[str, Module]] = [("", self)]
         while stack:
-            module = stack.pop()
-            yield module
-            fresh = [part for _, part in module.children() if id(part) not in seen]
-            seen.update(map(id, fresh))
-            stack.extend(reversed(list({id(part): part for part in fresh}.values())))
+            path, module = stack.pop()
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield path, module
+                stack.extend(reversed([(f"{path}.{name}" if path else name, part) for name, part in module.children()]))
+
+    def apply(self, function: Callable[[Module], Any]) -> Self:
+        """Call a function with every part below and with this module, each once, parts first; return the module.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a module, for instance to set initial values; what it returns is not used.
+
+        Examples
+        --------
+        >>> from autodiff import nn
+        >>> def without_bias(module):
+        ...     if isinstance(module, nn.Linear):
+        ...         module.bias.data = [0.0, 0.0]
+        >>> nn.Linear(3, 2, rng=0).apply(without_bias).bias
+        Tensor([0., 0.], requires_grad=True)
+        """
+        seen: set[int] = set()
+        stack: list[tuple[Module, bool]] = [(self, False)]
+        while stack:
+            module, parts_done = stack.pop()
+            if parts_done:
+                function(module)
+            elif id(module) not in seen:
+                seen.add(id(module))
+                stack.append((module, True))
+                stack.extend(reversed([(part, False) for _, part in module.children()]))
+        return self
 
     def _names(self) -> list[tuple[str, Tensor]]:
         """List every leaf tensor under every name it has, in the order of definition."""
         return self._walk().found
 
-    def _walk(self) -> _Walk:
+    def _walk(self) -> Walk:
         """Go through this tree; refuse two leaf tensors that have one name."""
-        walk = _Walk(_dotted)
+        walk = Walk(dotted)
         self._collect(walk, "", ())
         tensors: dict[str, Tensor] = {}
         for name, tensor in walk.found:
             if tensors.setdefault(name, tensor) is not tensor:
-                placed = _Walk(_indexed)
+                placed = Walk(indexed)
                 self._collect(placed, "", ())
                 pairs = zip(walk.found, placed.found, strict=True)
                 places = [place for (other, _), (place, _) in pairs if other == name]
@@ -142,7 +191,7 @@ class Module:
                 )
         return walk
 
-    def _collect(self, walk: _Walk, prefix: str, above: tuple[int, ...]) -> None:
+    def _collect(self, walk: Walk, prefix: str, above: tuple[int, ...]) -> None:
         """Add what is in this tree. A part that holds a module above itself adds nothing there."""
         above = (*above, id(self))
         walk.modules.append(self)
@@ -263,6 +312,26 @@ class Module:
             for module, flag in flags:
                 object.__setattr__(module, "training", flag)
 
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Let every floating leaf tensor of the tree require a gradient, or none (frozen); returns the module itself.
+
+        Constants that share read-only memory, as ``x.detach()`` does, stay constants. An optimiser passes over frozen
+        parameters; it goes on with them when they require a gradient again.
+
+        Examples
+        --------
+        >>> from autodiff import nn
+        >>> layer = nn.Linear(3, 2, rng=0).requires_grad_(False)
+        >>> layer.parameter_count(), layer.requires_grad_().parameter_count()
+        (0, 8)
+        """
+        if not isinstance(requires_grad, (bool, np.bool_)):
+            raise TypeError(f"requires_grad={requires_grad!r} must be True or False")
+        for tensor in self._leaves().values():
+            if tensor.dtype.kind == "f" and tensor.data.flags.writeable:
+                tensor.requires_grad = bool(requires_grad)
+        return self
+
     def zero_grad(self) -> None:
         """Set the gradient of every leaf tensor to None, also of frozen ones: theirs is from before."""
         for tensor in self._leaves().values():
@@ -280,13 +349,20 @@ class Module:
         """
         return {name: tensor.numpy() for name, tensor in self._leaves(warn=True).items()}
 
-    def load_state_dict(self, state: Mapping[str, ArrayLike]) -> None:
+    def load_state_dict(self, state: Mapping[str, ArrayLike], strict: bool = True) -> Names:
         """Copy values in: all that the module has, and nothing else.
 
         Parameters
         ----------
         state : mapping of str to array_like
             What `state_dict` returns: every name, with its shape and dtype.
+        strict : bool
+            Whether all names must be the same. With False those that both have are loaded.
+
+        Returns
+        -------
+        missing_keys, unexpected_keys : list of str
+            A named tuple: the names that only the module has, and only the state; empty if strict.
 
         Raises
         ------
@@ -297,11 +373,13 @@ class Module:
         leaves = self._leaves()
         arrays = {name: value.data if type(value) is Tensor else value for name, value in state.items()}
         values = {name: np.array(arraylike(name, array)) for name, array in arrays.items()}
-        problems = [f"missing: {name} {tensor.shape}" for name, tensor in leaves.items() if name not in values]
-        problems += [f"unexpected: {name} {value.shape}" for name, value in values.items() if name not in leaves]
+        rest = Names([name for name in leaves if name not in values], [name for name in values if name not in leaves])
+        problems = []
+        if strict:
+            problems = [f"missing: {name} {leaves[name].shape}" for name in rest.missing_keys]
+            problems += [f"unexpected: {name} {values[name].shape}" for name in rest.unexpected_keys]
+        leaves = {name: tensor for name, tensor in leaves.items() if name in values}
         for name, tensor in leaves.items():
-            if name not in values:
-                continue
             if values[name].shape != tensor.shape:
                 problems.append(f"wrong shape: {name} is {tensor.shape}, given {values[name].shape}")
             if values[name].dtype != tensor.dtype:
@@ -313,6 +391,7 @@ class Module:
             )
         for name, tensor in leaves.items():
             tensor.data = values[name]
+        return rest
 
     # --- for people ---
 
@@ -322,18 +401,7 @@ class Module:
 
     @reprlib.recursive_repr()
     def __repr__(self) -> str:
-        head = f"{type(self).__name__}({self.describe()}"
-        runs: list[tuple[str, str, str]] = []  # neighbours that look alike are written once: (first name, last, text)
-        for name, part in self.children():
-            text = repr(part)
-            if runs and runs[-1][2] == text and runs[-1][0].rpartition(".")[0] == name.rpartition(".")[0] != "":
-                runs[-1] = (runs[-1][0], name, text)
-            else:
-                runs.append((name, name, text))
-        if not runs:
-            return head + ")"
-        lines = [f"{first if first == last else f'{first} to {last}'}: {text}" for first, last, text in runs]
-        return head + "\n" + textwrap.indent("\n".join(lines), "  ") + "\n)"
+        return tree(f"{type(self).__name__}({self.describe()}", [(name, repr(part)) for name, part in self.children()])
 
     def summary(self) -> str:
         """Return a table of the parameters: name, shape, number of scalars, and their total.
@@ -357,51 +425,19 @@ class Module:
             first[id(tensor)] = name
             rows.append((name, shape, f"{tensor.size:,}" if tensor.requires_grad else "frozen"))
         rows.append(("total", "", f"{self.parameter_count():,}"))
-        name_width, shape_width, count_width = (max(len(row[column]) for row in rows) for column in range(3))
-        return "\n".join(f"{a:<{name_width}}  {b:>{shape_width}}  {c:>{count_width}}" for a, b, c in rows)
+        return table(rows)
 
 
-class _Walk:
-    """What a walk through a tree of modules has come by, and how it writes the names."""
-
-    __slots__ = ("found", "modules", "others", "write")
-
-    def __init__(self, write: Callable[[str, Any], str]) -> None:
-        self.write = write
-        self.found: list[tuple[str, Tensor]] = []  # leaf tensors
-        self.modules: list[Module] = []  # each as often as it is held
-        self.others: list[tuple[Module, str, Any]] = []  # attributes that are neither
-
-
-def _dotted(above: str, step: Any) -> str:
-    """Name an attribute, or what a collection has under an index or key."""
-    return f"{above}.{step}" if above else step
-
-
-def _indexed(above: str, step: Any) -> str:
-    """Likewise as one writes it in Python, where no two places look alike."""
-    return f"{above}[{step!r}]" if above else step if step.isidentifier() else repr(step)
-
-
-def _entries(name: str, value: Any, write: Callable[[str, Any], str] = _dotted) -> Iterable[tuple[str, Any]]:
+def _entries(name: str, value: Any, write: Callable[[str, Any], str] = dotted) -> Iterable[tuple[str, Any]]:
     """Return the tensors and modules that an attribute holds, itself or as a collection, with their names."""
     if isinstance(value, (Tensor, Module)):
         return ((name, value),)
-    _refuse_wrapped(name, value)
+    refuse_wrapped(name, value, Module)
     if isinstance(value, (list, tuple, dict)):
         items = list(value.items() if isinstance(value, dict) else enumerate(value))
         for key, part in items:
-            _refuse_wrapped(write(name, key), part)
+            refuse_wrapped(write(name, key), part, Module)
         kinds = (Tensor, Module, list, tuple, dict)  # collections may hold collections
         parts = [(write(name, key), part) for key, part in items if isinstance(part, kinds)]
         return [entry for place, part in parts for entry in _entries(place, part, write)]
     return ()
-
-
-def _refuse_wrapped(name: str, value: Any) -> None:
-    """Refuse a function that wraps a module: that module's parameters would silently not be found."""
-    if callable(value) and not isinstance(value, Module) and isinstance(getattr(value, "__wrapped__", None), Module):
-        raise TypeError(
-            f"{name} is a function around a module, which hides the module's parameters. Keep the module, and wrap its "
-            f"forward: block.forward = ad.recompute(block.forward)"
-        )

@@ -295,7 +295,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     return call.per_argument(call.close(changes))[0]
 
 
-def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Make the function that computes the Jacobian of a function, in reverse mode.
 
     Parameters
@@ -304,12 +304,15 @@ def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callabl
         Its output and arguments may be trees of floating arrays.
     argnums : int or sequence of int
         The positional arguments to differentiate.
+    has_aux : bool
+        Whether `f` returns a pair ``(out, aux)``. What `aux` holds is not differentiated.
 
     Returns
     -------
     callable
         Takes the arguments of `f` and returns a tree like its output. In place of each array of shape S stands a tree
         like the argument (for several argnums, a tuple of them), with a block of shape S + T for each array of shape T.
+        With ``has_aux``, the pair (tree, aux).
 
     Raises
     ------
@@ -327,19 +330,22 @@ def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callabl
     >>> ad.jacobian(lambda x: x[1:] * x[:-1])(np.array([1.0, 2.0, 3.0]))
     array([[2., 1., 0.],
            [0., 3., 2.]])
+    >>> ad.jacobian(lambda x: (x[1:] * x[:-1], x.size), has_aux=True)(np.array([1.0, 2.0]))
+    (array([[2., 1.]]), 2)
     """
 
     @_named(f)
     def matrix(*args: Any, **kwargs: Any) -> Any:
-        call = Call(f, args, kwargs, argnums)
+        call = Call(f, args, kwargs, argnums, has_aux=has_aux)
         blocks = iter(call.close([block for end in call.ends for block in _blocks(call, end)]))
         count = len(call.variables)
-        return rebuild(call.out, iter([call.per_argument([next(blocks) for _ in range(count)]) for _ in call.ends]))
+        tree = rebuild(call.out, iter([call.per_argument([next(blocks) for _ in range(count)]) for _ in call.ends]))
+        return (tree, call.close_aux()) if has_aux else tree
 
     return matrix
 
 
-def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Make the function that computes the Hessian of a function: the Jacobian of its Jacobian.
 
     ``scipy.optimize.minimize(..., hess=ad.hessian(f))`` takes it as it is.
@@ -350,6 +356,8 @@ def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable
         Usually returns a scalar; a tree of floating arrays is allowed.
     argnums : int or sequence of int
         The positional arguments to differentiate.
+    has_aux : bool
+        As of `jacobian`.
 
     Returns
     -------
@@ -374,7 +382,7 @@ def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable
     array([[4., 2.],
            [2., 0.]])
     """
-    return jacobian(jacobian(f, argnums), argnums)
+    return jacobian(jacobian(f, argnums, has_aux), argnums, has_aux)
 
 
 # --- what they share ---
