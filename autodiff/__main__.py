@@ -1,18 +1,17 @@
 """The command line: ``python -m autodiff check``, ``ops``.
 
-Results go to standard output, errors in one line to standard error. The exit code is 0, or 1 where an op is wrong, 2
-for a wrong call, 130 after an interrupt.
+Results go to standard output, errors in one line to standard error. The exit code is 0, or 1 where an op is wrong or
+the output cannot be written, 2 for a wrong call, 130 after an interrupt.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 
 from autodiff.commands.check import check
-from autodiff.commands.console import CallError, Parser, prepare_output, printable
+from autodiff.commands.console import CallError, Parser, abandon_output, complain, prepare_output, printable
 from autodiff.commands.ops import show
 
 __all__ = ["main"]
@@ -32,14 +31,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code.
     """
     prepare_output()
+    try:
+        try:
+            return _run(argv)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output has left, and needs no word
+        abandon_output()
+        return 1
+    except OSError as error:  # those of a user's files have been answered
+        abandon_output()
+        complain(f"python -m autodiff: the output cannot be written: {error.strerror or error}")
+        return 1
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    """Run one command; answer what is wrong with the call."""
     given = _parser().parse_args(argv)
     try:
         code: int = given.run(given)
-        sys.stdout.flush()
         return code
-    except BrokenPipeError:  # the reader of our output has left; Python would complain of it once more on its way out
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except KeyboardInterrupt:
         if given.debug:
             raise
@@ -48,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if given.debug:
             raise
         sys.stdout.flush()
-        print(f"{given.parser.prog}: {printable(' '.join(str(error).split()))}", file=sys.stderr)
+        complain(f"{given.parser.prog}: {printable(' '.join(str(error).split()))}")
         return 2
 
 
@@ -73,8 +84,9 @@ def _parser() -> Parser:
             "passed, never varied: SETTINGS (they have one value in all samples); no samples; skipped (a package\n"
             "is not installed); or the kind of failure, such as value, shape, kink, inconclusive, vacuous,\n"
             "saved-in-vain.\n\n"
-            "exit code: 0 all passed, 1 an op failed, 2 a wrong call. Survivors of --mutate are advice: whether one\n"
-            "makes a difference at all, only its author can tell; they leave the code as it is.\n\n"
+            "exit code: 0 all passed, 1 an op failed or the output cannot be written, 2 a wrong call. Survivors of\n"
+            "--mutate are advice: whether one makes a difference at all, only its author can tell; they leave the\n"
+            "code as it is.\n\n"
             "examples:\n"
             "  python -m autodiff check my_ops.py              all ops of my_ops.py\n"
             "  python -m autodiff check my_ops.py cube         one of them\n"
