@@ -36,6 +36,8 @@ def symmetric(name: str, a: NDArray[Any]) -> NDArray[Any]:
     """Return (A + A^T)/2 of square matrices; refuse those that are far from symmetric, and leave other shapes alone."""
     if np.ndim(a) < 2 or a.shape[-1] != a.shape[-2]:
         return a  # NumPy's own error says what is wrong
+    if a.dtype.kind != "f":  # differences of booleans and of unsigned numbers are something else
+        a = a.astype(np.float64)
     flipped = np.swapaxes(a, -1, -2)
     apart = np.max(np.abs(a - flipped), axis=(-1, -2), initial=0.0)
     if np.any(apart > ASYMMETRY * np.max(np.abs(a), axis=(-1, -2), initial=0.0)):

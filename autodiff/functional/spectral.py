@@ -9,7 +9,7 @@ backward pass raises where a gradient reaches them; gradients of the values alon
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +29,16 @@ SHAPES = ((3, 3), (2, 2), (1, 1), (2, 2, 2), (3, 2, 2, 2), (0, 0), (0, 2, 2))
 # --- eigenvalues ---
 
 
-@op(samples=lambda rng: [(with_gaps(rng, *shape, symmetric=True),) for shape in SHAPES])
-def eigensystem(a: Array) -> Array:
+def _symmetric_ones(rng: np.random.Generator) -> list[Any]:
+    matrices = [with_gaps(rng, *shape, symmetric=True) for shape in SHAPES]
+    return [(a, settings) for a in matrices for settings in ({}, {"UPLO": "U"})]
+
+
+@op(samples=_symmetric_ones)
+def eigensystem(a: Array, *, UPLO: Literal["L", "U"] = "L") -> Array:
     """Eigenvalues in the first row, and the eigenvectors in the columns below: both results of `eigh`."""
     with named("eigh"):
-        values, vectors = np.linalg.eigh(symmetric("eigh", a))
+        values, vectors = np.linalg.eigh(symmetric("eigh", a), UPLO)
     return np.concatenate([values[..., None, :], vectors], axis=-2)
 
 
@@ -64,7 +69,8 @@ def eigh(a: Array, UPLO: str = "L") -> Any:
     a : array of shape (..., n, n)
         Symmetric matrices. The results are those of (A + A^T)/2, so the gradient is symmetric.
     UPLO : {"L", "U"}
-        Which triangle NumPy would read: of no importance for symmetric matrices.
+        Which triangle is read, in upper or lower case. Both hold the same numbers, but by it the signs of the
+        eigenvectors may differ.
 
     Returns
     -------
@@ -103,9 +109,10 @@ def eigh(a: Array, UPLO: str = "L") -> Any:
     array([[0.5, 0.5],
            [0.5, 0.5]])
     """
-    if str(UPLO).upper() not in ("L", "U"):
+    triangle = str(UPLO).upper()
+    if triangle not in ("L", "U"):
         raise ValueError(f"eigh: UPLO must be 'L' or 'U', got {UPLO!r}")
-    both = eigensystem(a)
+    both = eigensystem(a) if triangle == "L" else eigensystem(a, UPLO="U")
     return EighResult(both[..., 0, :], both[..., 1:, :])
 
 

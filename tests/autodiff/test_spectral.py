@@ -54,12 +54,42 @@ def test_eigh_agrees_with_torch(batch, n, seed):
 def test_eigh_returns_what_numpy_returns():
     a = with_values(np.random.default_rng(0), [1.0, 2.0, 4.0], symmetric=True)
     for settings in ({}, {"UPLO": "U"}):
-        result, expected = np.linalg.eigh(leaf(a), **settings), np.linalg.eigh((a + a.T) / 2)
+        result, expected = np.linalg.eigh(leaf(a), **settings), np.linalg.eigh((a + a.T) / 2, **settings)
         assert type(result) is type(expected)
         for ours, theirs in zip(result, expected, strict=True):
             np.testing.assert_array_equal(ours.data, theirs)
     np.testing.assert_array_equal(np.linalg.eigvalsh(leaf(a), "U").data, expected.eigenvalues)
     assert [part.shape for part in np.linalg.eigh(leaf(np.zeros((2, 0, 0))))] == [(2, 0), (2, 0, 0)]
+
+
+@pytest.mark.parametrize("triangle", ["L", "U", "l", "u"])
+@pytest.mark.parametrize("shape", [(3, 3), (7, 7), (2, 4, 4)])
+def test_eigh_reads_the_triangle_that_numpy_reads(shape, triangle):
+    a = with_gaps(np.random.default_rng(sum(shape)), *shape, symmetric=True)
+    a = np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2)  # symmetric to the last bit
+    x, expected = leaf(a), np.linalg.eigh(a, triangle)
+    found = np.linalg.eigh(x, triangle)
+    np.testing.assert_array_equal(found.eigenvectors.data, expected.eigenvectors)
+    np.testing.assert_array_equal(found.eigenvalues.data, expected.eigenvalues)
+    np.testing.assert_allclose(np.linalg.eigvalsh(x, triangle).data, np.linalg.eigvalsh(a, triangle), rtol=1e-13)
+    weights = np.arange(1.0, shape[-1] + 1)
+
+    def squares(y, *uplo):
+        return ((y := np.linalg.eigh(y, *uplo)).eigenvectors ** 2 * weights).sum() + (y.eigenvalues**3).sum()
+
+    gradient = ad.grad(lambda y: squares(y, triangle))(a)
+    np.testing.assert_allclose(gradient, ad.grad(squares)(a), rtol=1e-9, atol=1e-9)  # the signs do not matter to these
+    check_grads(lambda y: np.linalg.eigh(y, UPLO=triangle).eigenvectors, a, order=1)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64])
+def test_eigh_and_cholesky_of_integers(dtype):
+    a = np.array([[1, 0, 1], [0, 1, 0], [1, 0, 1]]).astype(dtype)
+    for found, expected in zip(np.linalg.eigh(Tensor(a), "U"), np.linalg.eigh(a, "U"), strict=True):
+        np.testing.assert_array_equal(found.data, expected)
+    b = np.array([[2, 1], [1, 2]]).astype(dtype) if dtype is not bool else np.eye(2, dtype=bool)
+    for settings in ({}, {"upper": True}):
+        np.testing.assert_array_equal(np.linalg.cholesky(Tensor(b), **settings).data, np.linalg.cholesky(b, **settings))
 
 
 def test_what_eigh_refuses():
