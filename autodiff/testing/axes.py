@@ -134,6 +134,11 @@ class _Setting:
         given = [_like(self._first, [beyond, *rest]) for beyond in outside]
         return all(_attempt(self.e, {self.name: axis}) is None for axis in given)
 
+    def _takes_the_last(self) -> bool:
+        """Whether the op takes the last axis of the array with most of them; where not, it names something shorter."""
+        rest = self._first[1:] if type(self._first) in (tuple, list) else []
+        return _attempt(self.e, {self.name: _like(self._first, [max(self.counts) - 1, *rest])}) is not None
+
     def _counts_from_the_end(self) -> bool:
         """Whether another spelling gives the same, at these arguments and beside them."""
         e, first = self.e, {self.name: self._first}
@@ -239,7 +244,7 @@ class _Setting:
             return  # what agreed did so by chance, and whose axis it is refuses to be counted so
         if wrong:
             raise wrong[0][2]
-        if refuses and spellings:
+        if refuses and spellings and self._takes_the_last():
             raise self._unlike(spellings[0], axis)
 
     def _cotangents(self, turned: _Turned, trial: Trial) -> list[Any]:

@@ -171,7 +171,10 @@ def check_dtype(e: Examination) -> None:
             )
 
 
-_STRONG = "an array of integers or of float64, or a NumPy float64? A Python float would not promote"
+_STRONG = (
+    "an array of integers or of float64 (np.arange, np.zeros and their like take dtype=x.dtype), or a NumPy float64? A "
+    "Python float would not promote"
+)
 
 
 def _promotion_in_forward(e: Examination) -> tuple[str, ...]:
@@ -244,4 +247,8 @@ def check_nondeterminism(e: Examination) -> None:
     for what, other in (("a second run of the rules", again), ("the rules of another recorded call", fresh)):
         for i, a, b in zip(e.wrt, first, other, strict=True):
             if a.tobytes() != b.tobytes():
-                raise e.subject.wrong("nondet", i, f"{what}, on the same values and cotangent, gives something else")
+                raise e.subject.wrong(
+                    "nondet", i, f"{what}, on the same values and cotangent, gives something else",
+                    suspect="random numbers, drawn by the rule or inside a library (give its function a fixed start: "
+                    "v0=, x0=, rng=, random_state=); or what was saved is used up",
+                )  # fmt: skip

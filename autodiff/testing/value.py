@@ -187,6 +187,7 @@ class _Columns:
                     f"not differentiable at {where}: slope {left:.6g} on the left, {right:.6g} on the right",
                     "choose inputs away from kinks and ties, or pass kinks='subgradient'; test the value at the kink "
                     "itself by a convention of its own",
+                    *filter(None, [too_small(abs(float(np.asarray(problem.values[self.argument])[index])))]),
                     index=index, analytic=float(problem.gradients[self.argument][0, j]), numeric=right,
                 )  # fmt: skip
             self.kinks[j] = found.slopes

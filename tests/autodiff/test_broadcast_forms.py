@@ -80,6 +80,7 @@ def test_nothing_is_said_of_what_does_not_broadcast(forward):
     assert said(lambda x, y: forward(x, y), ((3, 3), (3, 3))) == ""
 
 
+@pytest.mark.slow  # all of them
 def test_samples_of_ours_leave_no_form_out():
     cases = op_cases()
     missing = {op.name: missing_forms(op, [case for case in cases if case.op is op]) for op in {c.op for c in cases}}

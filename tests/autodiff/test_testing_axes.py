@@ -121,6 +121,11 @@ def by_branches(axis):
     return (1, 2) if axis == 0 else (0, 2) if axis == 1 else (0, 1)
 
 
+def by_two(axis):
+    """A table of two, shorter than the array has axes."""
+    return [(0, 1), (1, 2)][axis]
+
+
 def power():
     return made(lambda r, *, dim=3: r**dim, r=lambda g, r, dim: g * dim * r ** (dim - 1))
 
@@ -163,6 +168,7 @@ RIGHT = {
     "turned, by exclusion": (lambda: rotated(by_exclusion), W),
     "turned, by exclusion, in range": (lambda: rotated(by_exclusion), W, {"axis": 0}),
     "turned, by branches": (lambda: rotated(by_branches), SQUARE, {"axis": 1}),
+    "turned, by a shorter table": (lambda: rotated(by_two), RNG.normal(size=(2, 2, 3)), {"axis": 1}),
     "power": (power, np.array([1.0, 2.0])),
     "power, in range": (power, np.array([[1.5, 2.0], [3.0, 0.5], [1.0, 0.25]]), {"dim": 1}),
     "power of ones": (power, ONES, {"dim": 1}),

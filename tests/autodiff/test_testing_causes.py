@@ -43,6 +43,8 @@ PROMOTING = {
     "in the rule": (
         lambda x: x * np.arange(4, dtype=x.dtype), lambda g: g * np.arange(4),
         ["the rule returned", "int64, shape (4,)"]),
+    "square root": (lambda x: x / np.sqrt(x.size), lambda g: g / 12**0.5, ["divide", "NumPy float64 number"]),
+    "accumulated": (lambda x: np.zeros(4) + x, lambda g: 1 * g, ["add", "float64, shape (4,)"]),
     "out of sight": (lambda x: np.array(x.tolist()), lambda g: 1 * g, ["array of integers or of float64"]),
 }  # fmt: skip
 
@@ -104,6 +106,17 @@ def test_samples_too_small_for_any_step_are_to_be_rescaled(name, size):
     op = made(lambda x: forward(x), rule, elementwise=True)
     with np.errstate(all="ignore"), pytest.raises(InconclusiveError, match="rescale the samples"):
         check_vjp(op, np.array([size, 2 * size]))
+
+
+def test_a_kink_that_is_nearer_than_any_step():
+    op = made(lambda x: np.maximum(x, 0), lambda g, x: g * (x > 0), elementwise=True)
+    assert "rescale the samples" in str(caught(check_vjp, op, np.array([1e-300])))
+    assert "rescale" not in str(caught(check_vjp, op, np.array([0.0])))
+
+
+def test_random_numbers_in_a_rule_may_be_a_librarys():
+    op = made(lambda x: x @ x, lambda g, x: g * 2 * x * (1 + 1e-12 * Solver.rng.normal()))
+    assert "inside a library" in caught(check_vjp, op, np.array([1.0, 2.0])).suspect
 
 
 def hilbert(n, dtype):
