@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["arraylike", "is_number", "real", "whole"]
+__all__ = ["arraylike", "is_number", "plain", "real", "whole"]
 
 
 T = TypeVar("T")
@@ -36,29 +38,33 @@ _PLAIN = frozenset({np.ndarray, float, int, bool, str, type(None), np.float64, n
 
 def whole(name: str, value: Any, low: int) -> int:
     """Return a whole number of at least `low` as an int; refuse anything else, a bool too."""
-    value = _scalar(value)
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < low:
+    number = plain(value)
+    if not isinstance(number, int) or isinstance(number, bool) or number < low:
         raise ValueError(f"{name}={value!r} must be an integer of at least {low}")
-    return int(value)
+    return number
 
 
 def real(name: str, value: Any, below: float = math.inf, upto: float = math.inf) -> float:
     """Return a number of at least 0, less than `below`, at most `upto`, as a float; refuse all else, NaN and bools."""
-    value = _scalar(value)
-    if not is_number(value) or not 0 <= value < below or value > upto:
-        bound = "at least 0" if is_number(value) and value < 0 else "a finite number of at least 0"
+    number = plain(value)
+    if not is_number(number) or not 0 <= number < below or number > min(upto, sys.float_info.max):
+        bound = "at least 0" if is_number(number) and number < 0 else "a finite number of at least 0"
         if min(below, upto) < math.inf:
             bound = f"a number of at least 0 and {f'less than {below:g}' if below < math.inf else f'at most {upto:g}'}"
         raise ValueError(f"{name}={value!r} must be {bound}")
-    return float(value)
+    return float(number)
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether a value is a real number, such as an array of shape () is too; a bool is none."""
-    value = _scalar(value)
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    """Tell whether a value is a real number, as arrays of shape () are too; a bool is none."""
+    number = plain(value)
+    return isinstance(number, Real) and not isinstance(number, bool)
 
 
-def _scalar(value: Any) -> Any:
-    """Take a number out of an array of shape ()."""
-    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+def plain(value: Any) -> Any:
+    """Make Python's number of one of NumPy's, or of an array of shape (); give anything else as it is."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, np.floating):
+        return float(value)
+    return int(value) if isinstance(value, np.integer) else value

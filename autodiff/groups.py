@@ -29,6 +29,7 @@ class Fixed(tuple[Any, ...]):
 
 
 def _rates(name: str, value: Any) -> tuple[float, ...]:
+    value = value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise ValueError(f"{name}={value!r} must be two numbers")
     return tuple([real(f"{name}[{position}]", rate, below=1) for position, rate in enumerate(value)])
@@ -65,6 +66,8 @@ def as_groups(params: Parameters) -> list[Mapping[str, Any]]:
 
 def checked(params: Any, seen: set[int]) -> list[Tensor]:
     """Return a group's parameters as a list, each fit to be optimised and none twice."""
+    if isinstance(params, (Module, Mapping)) or not isinstance(params, Iterable):
+        raise TypeError(f"params of a group must be tensors in a list, not {params!r:.60}")
     parameters = [params] if type(params) is Tensor else list(params)
     for parameter in parameters:
         if type(parameter) is not Tensor:

@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MappingView, Sequence
 from pathlib import Path
 from types import FrameType, FunctionType, GeneratorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .modes import Switch
-from .node import Node, Vertex
+from .node import Node, Spec, Vertex
 from .tensor import Tensor
 
 __all__ = ["PLAIN", "inside", "is_running", "refuse_closures", "refuse_wrapped", "slots", "warn_of_lost"]
@@ -30,7 +30,7 @@ PLAIN = frozenset({
 """Types of values that hold no others."""
 
 _OBJECTS = 4  # how many objects deep to look: an application can be reached from any of its parts
-_ITEMS = 100_000  # how many values to look at
+_ITEMS = 10_000  # how many values to look at: this is done whenever parameters are asked for
 
 _EMPTY: tuple[Any, ...] = ([], (), {}, {}.values(), set())
 _ITERATORS = frozenset({map, filter, zip, enumerate, reversed, *(type(iter(empty)) for empty in _EMPTY)})
@@ -224,7 +224,7 @@ def _opener(kind: type) -> Callable[[Any], Iterable[Any]] | None:
         return _elements
     if issubclass(kind, Mapping):
         return _entries
-    if issubclass(kind, (list, tuple, set, frozenset, deque)):
+    if issubclass(kind, (list, tuple, set, frozenset, deque, MappingView)):
         return _items
     if issubclass(kind, functools.partial):
         return _bound
@@ -236,7 +236,7 @@ def _opener(kind: type) -> Callable[[Any], Iterable[Any]] | None:
         return _variables
     if kind in _ITERATORS:
         return _source
-    return None if issubclass(kind, (type, ModuleType)) else _attributes
+    return None if issubclass(kind, (type, ModuleType, Spec, Node)) else _attributes
 
 
 def _items(value: Collection[Any]) -> Iterable[Any]:

@@ -370,6 +370,8 @@ class Module:
             If a name is missing or unknown, or a shape or dtype differs. The message lists all of these, and nothing
             is loaded.
         """
+        if not isinstance(state, Mapping):
+            raise TypeError(f"state must be a mapping of names to arrays, as state_dict() gives, not {state!r:.60}")
         leaves = self._leaves()
         arrays = {name: value.data if type(value) is Tensor else value for name, value in state.items()}
         values = {name: np.array(arraylike(name, array)) for name, array in arrays.items()}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .arguments import is_number
+from .arguments import is_number, plain, real
 from .hints import absent
 from .module import Module
 from .optimizer import Group, Optimizer, Parameters
@@ -188,7 +189,7 @@ def decay_groups(module: Module, weight_decay: float) -> list[Group]:
     >>> [(len(group["params"]), group["weight_decay"]) for group in optim.decay_groups(nn.Linear(2, 2, rng=0), 0.1)]
     [(1, 0.1), (1, 0.0)]
     """
-    parameters = list(module.parameters())
+    weight_decay, parameters = real("weight_decay", weight_decay), list(module.parameters())
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
@@ -232,12 +233,13 @@ def clip_grad_norm(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> fl
     >>> w.grad.round(4)
     array([0.6, 0.8])
     """
-    if not is_number(max_norm) or not max_norm > 0:
+    limit = plain(max_norm)
+    if not is_number(limit) or not limit > 0:
         raise ValueError(f"max_norm={max_norm!r} must be a number greater than 0; to clip nothing, leave the call out")
     tensors = [parameters] if type(parameters) is Tensor else list(parameters)
     gradients = [tensor._grad for tensor in tensors if tensor._grad is not None and tensor.requires_grad]
     norm = _global_norm(gradients)
-    factor = float(max_norm) / (norm + 1e-6)
+    factor = float(min(limit, sys.float_info.max)) / (norm + 1e-6) if limit < math.inf else math.inf
     if math.isfinite(norm) and factor < 1:
         for gradient in gradients:
             gradient *= factor

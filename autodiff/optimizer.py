@@ -194,7 +194,7 @@ class Optimizer(ABC):
             if name == "params":
                 continue
             if name not in self.settings:
-                raise ValueError(f"{type(self).__name__} has no setting {name!r}.{nearest(name, self.settings)}")
+                raise ValueError(f"{type(self).__name__} has no setting {name!r}.{nearest(str(name), self.settings)}")
             made[name] = CHECKS[name](name, value)
         return made
 

@@ -1,7 +1,8 @@
 """Learning rates as functions of the step: a linear warm-up, then a decay to a floor.
 
 Pure functions, so that a resumed run needs nothing but its step. Assign the result before each step of the optimiser:
-``optimizer.lr = warmup_cosine(step, lr=3e-4, min_lr=3e-5, warmup=100, total=2000)``.
+``optimizer.lr = warmup_cosine(step, lr=3e-4, min_lr=3e-5, warmup=100, total=2000)``, or to each group its own:
+``optimizer.param_groups[1]["lr"] = warmup_linear(step, ...)``.
 """
 
 from __future__ import annotations

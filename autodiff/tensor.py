@@ -151,7 +151,7 @@ class Tensor(Lasting, ArrayMethods):
 
     def detach(self) -> Tensor:
         """Return a constant with the same values. It shares memory, and is read-only for that reason."""
-        data = self._values
+        data = self._values if type(self.node) is Node else self.data  # a leaf's can be written to, so no scalar
         if type(data) is np.ndarray:
             data = data.view()
             data.flags.writeable = False

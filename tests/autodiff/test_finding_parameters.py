@@ -194,6 +194,8 @@ HOLDERS = {
     "user dictionary": lambda part: collections.UserDict(a=part),
     "read-only dictionary": lambda part: types.MappingProxyType({"a": part}),
     "key": lambda part: {part: 1},
+    "values of a dictionary": lambda part: {"a": part}.values(),
+    "cached function": lambda part: functools.cache(lambda: part),
 }
 
 

@@ -108,6 +108,9 @@ def test_a_part_of_a_state_can_be_loaded():
         with pytest.raises(ValueError, match=says):
             model.load_state_dict({"norm.beta": [7.0, 7.0], "norm.gamma": wrong}, strict=False)
     assert model.norm.beta.tolist() == [0.0, 0.0]
+    for state in (None, 5, [1.0], "weights"):
+        with pytest.raises(TypeError, match="state must be a mapping of names to arrays"):
+            model.load_state_dict(state)
 
 
 def test_jacobian_and_hessian_with_more_than_the_value():

@@ -1,13 +1,14 @@
 """What an optimiser does besides the formula: memory that others see, frozen parameters, groups, states."""
 
 import copy
+import fractions
 import math
 
 import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff import Tensor, optim
+from autodiff import Tensor, nn, optim
 from autodiff.optim import SGD, AdamW, clip_grad_norm
 
 
@@ -74,11 +75,11 @@ def test_several_optimisers_and_files_share_the_memory_of_a_parameter(tmp_path):
     filled(diagonal)
     SGD([diagonal], lr=1.0).step()
     np.testing.assert_array_equal(strided, -np.eye(4))
-    scalar = Tensor(2.0, requires_grad=True)
-    held = scalar.data
-    filled(scalar)
-    SGD([scalar, filled(leaf())], lr=1.0).step()
-    assert held == scalar.data == 1.0
+    for scalar in (Tensor(2.0, requires_grad=True), shared(np.array(2.0))):
+        constant, held = scalar.detach(), scalar.data
+        filled(scalar)
+        SGD([scalar, filled(leaf())], lr=1.0).step()
+        assert held == scalar.data == constant.data == 1.0
 
 
 @pytest.mark.parametrize("make", [
@@ -129,7 +130,10 @@ def test_a_stale_gradient_has_no_part_in_the_norm():
 
 # --- settings ---
 
-SCALARS = [np.float16, np.float32, np.float64, np.longdouble, np.int8, int, lambda v: np.array(v, np.float16), np.array]
+SCALARS = [
+    fractions.Fraction, np.float16, np.float32, np.float64, np.longdouble, np.int8, int, np.array,
+    lambda v: np.array(v, np.float16),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("scalar", SCALARS)
@@ -139,6 +143,7 @@ def test_numbers_of_every_type_are_the_same_number(scalar):
     np.testing.assert_allclose(w.grad, np.sqrt([0.5, 0.5]), rtol=1e-6)
     np.testing.assert_array_equal(w.grad, same.grad)
     one = scalar(1)
+    assert AdamW([w], betas=np.array([0.5, 0.75])).param_groups[0]["betas"] == (0.5, 0.75)
     kinds = [
         lambda p, v: SGD(p, lr=v, momentum=v, weight_decay=v, nesterov=True),
         lambda p, v: AdamW(p, lr=v, betas=(v - v, 0 * v), eps=v, weight_decay=v),
@@ -158,7 +163,9 @@ def test_numbers_of_every_type_are_the_same_number(scalar):
             assert schedule(np.int8(step), **given) == schedule(step, **settings)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -1, "1", None, True, [1.0], np.array([1.0, 2.0]), 1j])
+@pytest.mark.parametrize("value", [
+    math.nan, math.inf, -1, "1", None, True, [1.0], np.array([1.0, 2.0]), 1j, 10**400, np.bool_(True), Tensor(0.1),
+])  # fmt: skip
 @pytest.mark.parametrize("name", ["lr", "momentum", "weight_decay"])
 def test_other_values_are_refused_whenever_they_are_given(name, value):
     w = filled(leaf())
@@ -217,6 +224,8 @@ def test_groups_are_added_and_take_part_at_once():
 @pytest.mark.parametrize(("group", "error", "message"), [
     ({"lr": 0.1}, ValueError, "no 'params'"), ([], TypeError, "mapping"),
     ({"params": [leaf()], "lr": -1}, ValueError, "lr=-1"), ({"params": [leaf()], "rate": 1}, ValueError, "'rate'"),
+    ({"params": None}, TypeError, "not None"), ({"params": nn.Module()}, TypeError, "not Module"),
+    ({"params": [leaf()], 5: 1}, ValueError, "no setting 5"),
     ({"params": [leaf(), leaf() * 2]}, TypeError, "multiply"), ({"params": [leaf(), 1.0]}, TypeError, "float"),
 ])  # fmt: skip
 def test_an_impossible_group_adds_nothing(group, error, message):
