@@ -21,12 +21,19 @@ Axis: TypeAlias = int | tuple[int, ...] | None
 
 def wide(x: Array) -> Array:
     """Return numbers in a dtype in which they can be counted, squared and summed: half precision ends at 65504."""
-    return x.astype(np.float32) if x.dtype == np.float16 else x
+    return x.astype(np.float32) if _is_half(x) else x
 
 
 def narrow(result: Array, dtype: Any) -> Array:
     """Return a result of `wide` numbers in the dtype that they had."""
-    return result.astype(np.float16) if dtype == np.float16 and result.dtype != np.float16 else result
+    return result.astype(np.float16) if dtype == _HALF and result.dtype != _HALF else result
+
+
+_HALF = np.dtype(np.float16)
+
+
+def _is_half(x: Array) -> bool:
+    return getattr(x, "dtype", None) == _HALF  # a Python number has none
 
 
 def is_moderate(lengths: Array) -> bool:

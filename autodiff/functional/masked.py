@@ -131,8 +131,8 @@ def _summable(a: Array) -> Array:
 
 
 def _count(mask: Any, a: Array, axis: Axis, keepdims: bool) -> Any:
-    """Count what is left, as numbers of the array's dtype."""
-    return np.sum(mask, axis=axis, keepdims=keepdims, dtype=a.dtype)
+    """Count what is left, in integers: floating counts stop where adding 1 changes nothing. As the array's dtype."""
+    return np.sum(mask, axis=axis, keepdims=keepdims, dtype=np.intp).astype(a.dtype)
 
 
 def _masked_mean(a: Array, mask: Any, axis: Axis, keepdims: bool) -> Array:

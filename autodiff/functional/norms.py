@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
 
 from ..node import Array
 from ..op import op, save
+from ..protocols import to_array
 from ._blocks import floating, rows
+from ._scaling import exponents, is_moderate, narrow, scaled, wide
 
 __all__ = ["layer_norm", "rms_norm"]
 
@@ -76,10 +79,8 @@ def layer_norm(x: Array, gamma: Array = None, beta: Array = None, *, eps: float 
     """
     _check_width("layer_norm", x, gamma=gamma, beta=beta)
     x, y, dtype = _read(x, gamma, beta)
-    xhat = x - _mean(x)
-    scratch = np.multiply(xhat, xhat, out=rows(y))
-    rstd = _reciprocal_root(_mean(scratch), eps)
-    xhat *= rstd
+    scratch = rows(y)
+    xhat, rstd = _unit_rows(x, float(eps), scratch, centred=True)
     _scale(xhat, gamma, out=scratch)
     if beta is not None:
         scratch += beta
@@ -105,7 +106,7 @@ def _(g: Array, gamma: Array, xhat: Array, rstd: Array, needs: tuple[bool, ...])
     #
     # the direct term less its parts along 1 and along xhat: shifting or scaling x does not change y. With p = g xhat
     # all sums are products of a matrix and a vector: dgamma = 1^T p, and the means are g gamma / d and p gamma / d.
-    shape, g = g.shape, rows(g)
+    shape, dtype, g = g.shape, g.dtype, wide(rows(g))
     p = g * xhat
     dx = dgamma = dbeta = None
     if needs[1]:
@@ -120,16 +121,17 @@ def _(g: Array, gamma: Array, xhat: Array, rstd: Array, needs: tuple[bool, ...])
         dx = _scale(g, gamma)
         dx -= p
         dx *= rstd
-        dx = dx.reshape(shape)
+        dx = narrow(dx.reshape(shape), dtype)
     return dx, dgamma, dbeta
 
 
 @layer_norm.decomposition
 def _(x: Array, gamma: Array = None, beta: Array = None, *, eps: float = 1e-5) -> Array:
     _check_width("layer_norm", x, gamma=gamma, beta=beta)
+    x, eps = _into_range(x, float(eps))
     centred = x - np.mean(x, axis=-1, keepdims=True)
     variance = np.mean(centred * centred, axis=-1, keepdims=True)
-    return _affine(centred / np.sqrt(variance + float(eps)), gamma, beta)
+    return _affine(centred / np.sqrt(variance + eps), gamma, beta)
 
 
 @op(
@@ -189,9 +191,8 @@ def rms_norm(x: Array, gamma: Array = None, *, eps: float = 1e-5) -> Array:
     """
     _check_width("rms_norm", x, gamma=gamma)
     x, y, dtype = _read(x, gamma)
-    scratch = np.multiply(x, x, out=rows(y))
-    rrms = _reciprocal_root(_mean(scratch), eps)
-    xhat = x * rrms
+    scratch = rows(y)
+    xhat, rrms = _unit_rows(x, float(eps), scratch, centred=False)
     _scale(xhat, gamma, out=scratch)
     return save(y.astype(dtype, copy=False), xhat=xhat, rrms=rrms)
 
@@ -207,7 +208,7 @@ def _(g: Array, gamma: Array, xhat: Array, rrms: Array, needs: tuple[bool, ...])
     #   dx = rrms (dxhat - xhat mean(dxhat xhat))
     #
     # which is layer normalisation's without the mean's term; and the sums are taken as there.
-    shape, g = g.shape, rows(g)
+    shape, dtype, g = g.shape, g.dtype, wide(rows(g))
     p = g * xhat
     dx = dgamma = None
     if needs[1]:
@@ -218,14 +219,15 @@ def _(g: Array, gamma: Array, xhat: Array, rrms: Array, needs: tuple[bool, ...])
         dx = _scale(g, gamma)
         dx -= p
         dx *= rrms
-        dx = dx.reshape(shape)
+        dx = narrow(dx.reshape(shape), dtype)
     return dx, dgamma
 
 
 @rms_norm.decomposition
 def _(x: Array, gamma: Array = None, *, eps: float = 1e-5) -> Array:
     _check_width("rms_norm", x, gamma=gamma)
-    return _affine(x / np.sqrt(np.mean(np.square(x), axis=-1, keepdims=True) + float(eps)), gamma, None)
+    x, eps = _into_range(x, float(eps))
+    return _affine(x / np.sqrt(np.mean(np.square(x), axis=-1, keepdims=True) + eps), gamma, None)
 
 
 def _affine(xhat: Array, gamma: Array, beta: Array) -> Array:
@@ -254,15 +256,48 @@ def _ones(length: int, dtype: np.dtype[Any]) -> Array:
     return ones
 
 
+def _unit_rows(x: Array, eps: float, scratch: Array, centred: bool) -> tuple[Array, Array]:
+    """Return rows divided by the roots of their mean squares, and by what they were multiplied.
+
+    If the squares leave the range, the rows are scaled first, and eps with their squares.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviations = x - _mean(x) if centred else x
+        mean_square = _mean(np.multiply(deviations, deviations, out=scratch))
+    finite = np.vdot(mean_square, mean_square) < math.inf  # the cheapest way to ask whether all are
+    if finite and (eps > _SMALL_EPS or is_moderate(np.sqrt(mean_square))):
+        factor = _reciprocal_root(mean_square, eps)
+        return np.multiply(deviations, factor, out=deviations if centred else None), factor
+    shift = exponents(x, -1)
+    x = scaled(x, -shift)
+    deviations = x - _mean(x) if centred else x
+    mean_square = _mean(np.multiply(deviations, deviations, out=scratch))
+    factor = _reciprocal_root(mean_square, np.ldexp(eps, -2 * shift))
+    return deviations * factor, np.ldexp(factor, -shift)
+
+
+_SMALL_EPS = 1e-24
+"""Smaller ones do not hide that small squares are lost."""
+
+
+def _into_range(x: Array, eps: float) -> tuple[Array, Any]:
+    """Return rows and eps, scaled where squares leave the range; what comes of them is the same."""
+    largest = np.max(np.abs(floating(to_array(x))), axis=-1, keepdims=True)
+    if is_moderate(np.maximum(largest, 1) if eps > _SMALL_EPS else largest):
+        return x, eps
+    shift = exponents(x, -1)
+    return scaled(x, -shift), np.ldexp(eps, -2 * shift).astype(x.dtype)
+
+
 def _mean(x: Array) -> Array:
     """Means of rows, as a column; summed first, so that the mean of equal numbers is theirs."""
     mean = np.matmul(x, _ones(x.shape[-1], x.dtype))[:, None]
     return np.divide(mean, x.shape[-1], out=mean)
 
 
-def _reciprocal_root(mean_square: Array, eps: float) -> Array:
+def _reciprocal_root(mean_square: Array, eps: Any) -> Array:
     """Compute ``1 / sqrt(mean_square + eps)`` in place."""
-    mean_square += float(eps)
+    mean_square += eps
     np.sqrt(mean_square, out=mean_square)
     return np.divide(1, mean_square, out=mean_square)
 

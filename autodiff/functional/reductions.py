@@ -397,18 +397,18 @@ def logsumexp(a: Array, *, axis: Axis = None, keepdims: bool = False) -> Array:
     # log(sum(exp(a))) = m + log(sum(exp(a - m))): with the largest element as m, no exponential exceeds 1.
     a = floating(a)
     m = np.max(a, axis=axis, keepdims=keepdims, initial=-np.inf)
-    total = np.sum(_exponentials(a, axis), axis=axis, keepdims=keepdims)
+    total = np.sum(_exponentials(wide(a), axis), axis=axis, keepdims=keepdims)
     with np.errstate(divide="ignore"):  # of a sum of nothing
-        return np.log(total) + m
+        return narrow(np.log(total) + m, a.dtype)
 
 
 @logsumexp.vjp("a")
 def _(g: Array, a: Array, axis: Axis) -> Array:
     # dy = sum(exp(a) da)/sum(exp(a)): the weights are the softmax of a. (As exp(a - y) they would inherit the rounding
     # error of y, which is large where y is.) Where all exponentials are 0, so is every weight.
-    e = _exponentials(a, axis)
+    e = _exponentials(wide(a), axis)
     total = np.sum(e, axis=axis, keepdims=True)
-    return np.reshape(g, total.shape) * (e / np.where(total == 0, 1.0, total))
+    return narrow(np.reshape(g, total.shape) * (e / np.where(total == 0, 1.0, total)), a.dtype)
 
 
 def _exponentials(a: Array, axis: Axis) -> Array:

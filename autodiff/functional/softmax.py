@@ -22,6 +22,7 @@ from ..node import Array
 from ..op import op, save
 from ..protocols import to_array
 from ._blocks import any_outside, blocks, floating, rows, unboxed
+from ._scaling import narrow, wide
 
 __all__ = ["cross_entropy", "log_softmax", "softmax"]
 
@@ -72,11 +73,11 @@ def softmax(x: Array, *, axis: int | tuple[int, ...] | None = -1) -> Array:
     array([ 0.0819, -0.022 , -0.0599])
     """
     x = floating(x)
-    p = np.asarray(x - _largest(x, axis))
+    p = np.asarray(wide(x) - _largest(x, axis))
     np.exp(p, out=p)
     total = p.sum(axis=axis, keepdims=True)
     p /= np.where(total == 0, 1.0, total)
-    return unboxed(p)
+    return unboxed(narrow(p, x.dtype))
 
 
 @softmax.vjp("x")
@@ -90,11 +91,11 @@ def _(g: Array, out: Array, axis: Any) -> Array:
 
 @softmax.decomposition
 def _(x: Array, *, axis: int | tuple[int, ...] | None = -1) -> Array:
-    e = np.exp(x - _largest(x, axis))
+    e = np.exp(wide(x) - _largest(x, axis))
     total = np.sum(e, axis=axis, keepdims=True)
     if np.any(total == 0):
         total = np.where(total == 0, 1.0, total)
-    return e / total
+    return narrow(e / total, _dtype(x))
 
 
 # --- log softmax ---
@@ -128,28 +129,32 @@ def log_softmax(x: Array, *, axis: int | tuple[int, ...] | None = -1) -> Array:
     array([-1.,  1.])
     """
     x = floating(x)
-    y = np.asarray(x - _largest(x, axis))
+    y = np.asarray(wide(x) - _largest(x, axis))
     total = np.exp(y).sum(axis=axis, keepdims=True)
     masked = total == 0
     y -= np.log(np.where(masked, 1.0, total))
-    return save(unboxed(y), masked=masked)
+    return save(unboxed(narrow(y, x.dtype)), masked=masked)
 
 
 @log_softmax.vjp("x")
 def _(g: Array, out: Array, masked: Array, axis: Any) -> Array:
     # d log p_i / dx_j = delta_ij - p_j, so dx_j = g_j - p_j sum_i g_i
-    dx = g - np.exp(out) * g.sum(axis=axis, keepdims=True)
+    dx = narrow(g - np.exp(out) * wide(g).sum(axis=axis, keepdims=True), g.dtype)
     return np.where(masked, 0.0, dx) if np.any(masked) else dx
 
 
 @log_softmax.decomposition
 def _(x: Array, *, axis: int | tuple[int, ...] | None = -1) -> Array:
-    y = x - _largest(x, axis)
+    y = wide(x) - _largest(x, axis)
     total = np.sum(np.exp(y), axis=axis, keepdims=True)
     masked = total == 0
     if np.any(masked):
-        return np.where(masked, -np.inf, y - np.log(np.where(masked, 1.0, total)))
-    return y - np.log(total)
+        return narrow(np.where(masked, -np.inf, y - np.log(np.where(masked, 1.0, total))), _dtype(x))
+    return narrow(y - np.log(total), _dtype(x))
+
+
+def _dtype(x: Array) -> Any:
+    return getattr(x, "dtype", None)
 
 
 def _largest(x: Array, axis: Any) -> Any:
@@ -246,7 +251,7 @@ def cross_entropy(logits: Array, targets: Array, *, ignore_index: int | None = N
     array([[ 0.090031,  0.244728, -0.334759]])
     """
     ids, ignored = _read(logits, targets, ignore_index, reduction)
-    z = rows(floating(logits))
+    z = rows(wide(floating(logits)))
     shift = z.max(axis=-1, initial=-np.inf)
     skipped = shift == -np.inf  # rows without a gradient
     masked = np.count_nonzero(skipped)
@@ -254,7 +259,7 @@ def cross_entropy(logits: Array, targets: Array, *, ignore_index: int | None = N
         shift[skipped] = 0
     total, ones = np.empty_like(shift), np.ones(z.shape[-1], z.dtype)  # a product with ones is a sum, but faster
     if ids is None:
-        y = rows(targets)
+        y = rows(wide(targets))
         scores = np.empty(len(z), np.result_type(z, y))  # sum of y (z - shift)
         for z_, y_, shift_, total_, scores_ in blocks(z, y, shift, total, scores):
             shifted = z_ - shift_[:, None]
@@ -274,6 +279,7 @@ def cross_entropy(logits: Array, targets: Array, *, ignore_index: int | None = N
         losses[ignored.reshape(-1)] = 0
         count, skipped = count - int(np.count_nonzero(ignored)), skipped | ignored.reshape(-1)
     loss = _reduce(losses.reshape(np.shape(logits)[:-1]), reduction, count)
+    loss = narrow(loss, np.result_type(floating(logits), *([targets] if ids is None else [])))
     return save(loss, ids=ids, shift=shift, total=total, skipped=skipped, count=count)
 
 
@@ -288,12 +294,12 @@ def _(
     #
     # which is p - y where y sums to 1; for an id, y is 1 there and 0 elsewhere. Exponential and logarithm have
     # cancelled: nothing is divided by a small p. Here p = exp(z - shift) / total, as in the forward.
-    z = rows(logits)
-    weight = _weights(g, reduction, count)
+    z = rows(wide(logits))
+    weight = _weights(wide(g), reduction, count)
     dz = z - shift[:, None]
     np.exp(dz, out=dz)
     if ids is None:
-        y = rows(targets)
+        y = rows(wide(targets))
         dz *= (weight * y.sum(axis=-1) / total)[:, None]
         dz -= weight[:, None] * y
     else:
@@ -301,17 +307,17 @@ def _(
         dz[np.arange(len(z)), ids.reshape(-1)] -= weight
     if np.count_nonzero(skipped):
         dz[skipped] = 0
-    return dz.reshape(logits.shape)
+    return narrow(dz.reshape(logits.shape), logits.dtype)
 
 
 @cross_entropy.vjp("targets")
 def _(g: Array, logits: Array, targets: Array, reduction: str, shift: Array, total: Array, count: int) -> Array:
     # L = -sum_k y_k log p_k is linear in y: dL/dy_k = -log p_k; 0 where y_k = 0 and p_k = 0, as L has it
-    z, y = rows(floating(logits)), rows(targets)
+    z, y = rows(wide(floating(logits))), rows(targets)
     dy = np.log(total)[:, None] - (z - shift[:, None])
     dy[(y == 0) & (z == -np.inf)] = 0
-    dy *= _weights(g, reduction, count)[:, None]
-    return dy.reshape(targets.shape)
+    dy *= _weights(wide(g), reduction, count)[:, None]
+    return narrow(dy.reshape(targets.shape), targets.dtype)
 
 
 @cross_entropy.decomposition
@@ -331,8 +337,8 @@ def _(logits: Array, targets: Array, *, ignore_index: int | None = None, reducti
 def _reduce(losses: Array, reduction: str, count: int) -> Array:
     if reduction == "none":
         return losses
-    total = np.sum(losses)
-    return total / max(count, 1) if reduction == "mean" else total
+    total = np.sum(wide(losses))
+    return narrow(total / max(count, 1) if reduction == "mean" else total, losses.dtype)
 
 
 def _weights(g: Array, reduction: str, count: int) -> Array:

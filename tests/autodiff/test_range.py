@@ -1,5 +1,7 @@
 """Numbers whose squares, sums or counts leave the range of their dtype: lengths, spreads and means stay right."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -130,3 +132,83 @@ def test_only_the_row_without_degrees_of_freedom_is_nan():
     for f in (np.nanstd, np.nanvar):
         _, dx = value_and_grad(lambda x, f=f: f(x, axis=1, ddof=1), x)
         assert np.isnan(dx).tolist() == [[False, False], [True, False]]
+
+
+# --- normalised rows ---
+
+
+@pytest.mark.parametrize("recorded", [contextlib.nullcontext, ad.decompose], ids=["fused", "decomposed"])
+@pytest.mark.parametrize(
+    ("size", "eps", "dtype"),
+    [(1e4, 1e-5, HALF), (1e30, 1e-5, SINGLE), (3e38, 1e-5, SINGLE), (1e200, 0, DOUBLE), (1e-30, 0, SINGLE)],
+)
+@pytest.mark.parametrize("f", [F.layer_norm, F.rms_norm])
+def test_normalised_rows_where_squares_leave_the_range(f, size, eps, dtype, recorded):
+    rng = np.random.default_rng(0)
+    x, g = rng.uniform(0.5, 1.0, (3, 4)) * [1, -1, 1, 1], rng.normal(size=4)
+    with recorded():
+        y, dx = value_and_grad(lambda x: f(x, eps=eps) * g.astype(dtype), (size * x).astype(dtype), dtype)
+    expected, slope = value_and_grad(lambda x: f(x, eps=0.0) * g, x)  # f(c x) = f(x), so its slope is that over c
+    rtol = 2e-2 if dtype == HALF else 2e-5 if dtype == SINGLE else 1e-12
+    np.testing.assert_allclose(y, expected, rtol=rtol)
+    np.testing.assert_allclose(dx.astype(float) * size, slope, rtol=rtol, atol=rtol)
+
+
+def test_only_the_row_out_of_range_is_scaled():
+    x = np.array([[1.0, 2.0, 4.0], [1e200, 2e200, 4e200], [0.0, 0.0, 0.0]])
+    for f in (F.layer_norm, F.rms_norm):
+        y, dx = value_and_grad(lambda x, f=f: f(x) * [1.0, 0.5, 0.0], x)
+        ordinary, slope = value_and_grad(lambda x, f=f: f(x) * [1.0, 0.5, 0.0], x[::2])
+        assert y[::2].tobytes() == ordinary.tobytes()
+        assert dx[::2].tobytes() == slope.tobytes()
+        np.testing.assert_allclose(y[1], y[0], rtol=1e-4)
+
+
+# --- counts and sums that half precision does not hold ---
+
+MANY = 70_000
+WEIGHTS = np.ones(MANY, HALF)
+PART = np.arange(MANY) < 66_000
+
+MEANS = {
+    "mean": np.mean,
+    "nanmean": np.nanmean,
+    "average": lambda x: np.average(x, weights=WEIGHTS),
+    "average by weights that have gradients": lambda x: np.average(x, weights=Tensor(WEIGHTS)),
+    "mean of a part": lambda x: np.mean(x, where=PART),
+    "logsumexp": F.logsumexp,
+    "max": np.max,
+    "min": np.min,
+    "softmax": lambda x: F.softmax(x)[0],
+    "log_softmax": lambda x: -F.log_softmax(x)[-1],
+    "cross_entropy": lambda x: F.cross_entropy(x, MANY - 1),
+    "cross_entropy, mean": lambda x: F.cross_entropy(np.stack([x, -x], -1), np.ones(MANY, int)),
+}
+
+
+@pytest.mark.parametrize("recorded", [contextlib.nullcontext, ad.decompose], ids=["fused", "decomposed"])
+@pytest.mark.parametrize("f", MEANS.values(), ids=MEANS)
+def test_means_of_many_numbers_in_half_precision(f, recorded):
+    x = np.full(MANY, 0.5, HALF)
+    with recorded():
+        y, dx = value_and_grad(f, x, HALF)
+    y64, dx64 = value_and_grad(f, x)
+    np.testing.assert_allclose(y, y64, rtol=2e-3)
+    np.testing.assert_allclose(dx[1], dx64[1], rtol=1e-2, atol=1e-7)
+
+
+@pytest.mark.parametrize("f", [np.var, np.std, np.nanvar, np.nanstd, np.linalg.norm, lambda x: np.linalg.norm(x, 3)])
+def test_spreads_and_lengths_of_many_numbers_in_half_precision(f):
+    x = np.linspace(0.25, 0.75, MANY).astype(HALF)
+    y, dx = value_and_grad(f, x, HALF)
+    y64, dx64 = value_and_grad(f, x)
+    np.testing.assert_allclose(y, y64, rtol=1e-3)
+    np.testing.assert_allclose(dx[::7000], dx64[::7000], rtol=1e-2, atol=1e-7)
+
+
+def test_wide_rows_in_half_precision():
+    x = np.linspace(0.25, 0.75, MANY).astype(HALF)
+    for f in (F.layer_norm, F.rms_norm):
+        _, dx = value_and_grad(lambda x, f=f: f(x)[0] * 64, x, HALF)
+        _, dx64 = value_and_grad(lambda x, f=f: f(x)[0] * 64, x)
+        np.testing.assert_allclose(dx[::7000], dx64[::7000], rtol=1e-2)
