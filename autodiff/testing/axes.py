@@ -94,6 +94,8 @@ class _Setting:
         ndims = [np.ndim(x) for x in (*(e.values[i] for i in e.wrt), *arrays, *e.trial.values)]
         self.counts = [n for n in dict.fromkeys(ndims) if n]
         """How many axes the arrays have, one of which it is an axis of."""
+        self.count = 0
+        """From how many a negative axis is counted; 0 where that is not known."""
 
     def check(self) -> str | None:
         """Check it; return why it is not."""
@@ -140,15 +142,19 @@ class _Setting:
         return _attempt(self.e, {self.name: _like(self._first, [max(self.counts) - 1, *rest])}) is not None
 
     def _counts_from_the_end(self) -> bool:
-        """Whether another spelling gives the same, at these arguments and beside them."""
-        e, first = self.e, {self.name: self._first}
+        """Whether every axis from the end is one from the start, at these arguments and beside them."""
+        e = self.e
         beside = [
             x * (1 + 1e-3 * e.generator.normal(size=np.shape(x))) if i in e.wrt else x for i, x in enumerate(e.values)
         ]
-        return any(
-            all(self._same(_attempt(e, first, at), _attempt(e, {self.name: spelt}, at)) for at in (e.values, beside))
-            for spelt in self._spellings(self._first)
-        )
+
+        def alike(axis: Any, spelt: Any) -> bool:
+            calls = [[_attempt(e, {self.name: one}, at) for one in (axis, spelt)] for at in (e.values, beside)]
+            return all(self._same(*both) for both in calls)
+
+        if type(self._first) in (tuple, list):
+            return any(alike(self._first, spelt) for spelt in self._spellings(self._first))
+        return any(all(alike(axis, axis - n) for axis in range(n)) for n in self.counts)
 
     def _same(self, a: Trial | None, b: Trial | None) -> bool:
         """Whether two calls give the same, axes of length one apart."""
@@ -165,7 +171,7 @@ class _Setting:
         """Give other axes to try."""
         few, elements = min(max(self.counts), 3), self.elements or []
         several = type(self.given) in (tuple, list)
-        known = [a % n for a, n in itertools.product(elements, self.counts[:1])]
+        known = [a % self.count if self.count else a for a in elements]
         orders = [elements[::-1], [*elements[1:], *elements[:1]], [*elements[:-2], *elements[:-3:-1]]]
         if several:  # one of them is a permutation that is not its own inverse
             new = [order for k, order in enumerate(orders) if order not in [elements, *orders[:k]]]
@@ -235,6 +241,7 @@ class _Setting:
                 continue
             error = self._wrong_gradient(turned, trial, changes, axis)
             if error is None:
+                self.count = abs((_elements(changes[self.name]) or [0])[0] - (_elements(axis) or [0])[0])
                 return
             wrong.append((trial, changes, error))
         for trial, changes, _ in wrong:

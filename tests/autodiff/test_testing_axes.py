@@ -126,6 +126,21 @@ def by_two(axis):
     return [(0, 1), (1, 2)][axis]
 
 
+def flagged():
+    return made(lambda x, *, axis=0: x * (3.0 if axis else 2.0), x=lambda g, axis: g * (3.0 if axis else 2.0))
+
+
+def scaled_along(rule):
+    """Scales that come first, one for each place along an axis of the other argument."""
+
+    def along(v, x, axis):
+        return v.reshape([-1 if k == operator.index(axis) % x.ndim else 1 for k in range(x.ndim)])
+
+    return made(
+        lambda v, x, *, axis=1: along(v, x, axis) * x, v=rule, x=lambda g, v, axis: g * along(v, g, axis)
+    )
+
+
 def power():
     return made(lambda r, *, dim=3: r**dim, r=lambda g, r, dim: g * dim * r ** (dim - 1))
 
@@ -156,6 +171,8 @@ RIGHT = {
     "index first, three axes": (picked, np.array([1, 0, 1]), CUBE, {"axis": 1}),
     "axis of the output": (inserted, SQUARE),
     "axis of the output, the last": (inserted, SQUARE, {"axis": 2}),
+    "scales first": (lambda: scaled_along(
+        lambda g, x, axis: np.sum(g * x, tuple(k for k in range(x.ndim) if k != axis % x.ndim))), W, SQUARE),
     "permutation": (permuted, WIDE, {"axes": (1, 0)}),
     "permutation, a list": (permuted, CUBE, {"axes": [1, 2, 0]}),
     "number of axes": (contracted, CUBE, CUBE),
@@ -169,6 +186,8 @@ RIGHT = {
     "turned, by exclusion, in range": (lambda: rotated(by_exclusion), W, {"axis": 0}),
     "turned, by branches": (lambda: rotated(by_branches), SQUARE, {"axis": 1}),
     "turned, by a shorter table": (lambda: rotated(by_two), RNG.normal(size=(2, 2, 3)), {"axis": 1}),
+    "a flag": (flagged, SQUARE),
+    "a flag, in range": (flagged, SQUARE, {"axis": 1}),
     "power": (power, np.array([1.0, 2.0])),
     "power, in range": (power, np.array([[1.5, 2.0], [3.0, 0.5], [1.0, 0.25]]), {"dim": 1}),
     "power of ones": (power, ONES, {"dim": 1}),
@@ -232,6 +251,7 @@ WRONG = {
     "axis of the output": (lambda: inserted(x=lambda g, axis: 2 * np.squeeze(g, axis) * (-1) ** (axis < 0)), SQUARE),
     "axis of the output, the last": (
         lambda: inserted(x=lambda g, axis: (1 + (axis < 2)) * np.squeeze(g, axis)), SQUARE),
+    "scales first": (lambda: scaled_along(lambda g, x: np.sum(g * x, 0)), W, SQUARE),
     "permutation": (lambda: permuted(x=lambda g, axes: 2 * np.transpose(g, np.argsort(axes)) if min(axes) >= 0 else
                                      2 * np.transpose(g, axes)), CUBE, {"axes": (1, 2, 0)}),
     "permutation, the other way": (lambda: permuted(x=lambda g, axes: 2 * np.transpose(g, axes)), CUBE,
