@@ -21,7 +21,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 _FIT = "the fit as a loss to minimise, or np.linalg.solve for its normal equations"
 _INTEGERS = "the function on t.data converted to integers or booleans, which have no gradient"
-_POLYNOMIAL = "the polynomial written out by Horner's rule, or coefficients @ np.stack([x**k for k in ...])"
+_POLYNOMIAL = "np.polyval, np.polyadd, np.polysub, np.polymul, np.polyder or np.polyint, which are recorded"
 _SETS = "the function on t.data, and what it tells about positions as an index into t"
 _SPECTRUM = "products with matrices of cosines and sines, for the real and the imaginary part (none is complex here)"
 _BINS = "F.scatter_add(weights, index=np.digitize(t, edges), shape=(count,)) adds up what falls into each bin"
@@ -30,7 +30,6 @@ _WRITE = "y = F.set_at(t, index, value) or np.where(mask, value, t), since nothi
 _MEANINGS: dict[str, tuple[str, ...]] = {
     "the same function without nan, of t[~np.isnan(t)]": ("np.nanmedian", "np.nanpercentile", "np.nanquantile"),
     "np.sort: no tensor is complex": ("np.sort_complex",),
-    "np.roll": ("np.fft.fftshift", "np.fft.ifftshift"),
     "np.isin, its newer name": ("np.in1d",),
     "np.trapezoid, its newer name": ("np.trapz",),
     "np.linalg.svd, of whose singular values it is the largest divided by the smallest": ("np.linalg.cond",),
@@ -44,9 +43,7 @@ _MEANINGS: dict[str, tuple[str, ...]] = {
     _WRITE: (
         "np.put", "np.place", "np.putmask", "np.copyto", "np.put_along_axis", "np.fill_diagonal",
     ),
-    _POLYNOMIAL: (
-        "np.poly", "np.polyval", "np.polyadd", "np.polysub", "np.polymul", "np.polydiv", "np.polyder", "np.polyint",
-    ),
+    _POLYNOMIAL: ("np.poly", "np.polydiv"),
     _FIT: ("np.polyfit", "np.linalg.lstsq", "np.linalg.tensorsolve", "np.linalg.tensorinv"),
     _BINS: ("np.histogram", "np.histogram2d", "np.histogramdd", "np.bincount", "np.histogram_bin_edges"),
     _INTEGERS: (
@@ -57,17 +54,11 @@ _MEANINGS: dict[str, tuple[str, ...]] = {
         "np.apply_along_axis", "np.apply_over_axes",
     ),
     "np.where, once for each case; F.safe_where if a case is not defined everywhere": ("np.piecewise",),
-    "d = t - t.mean(axis=1, keepdims=True), then d @ d.T / (d.shape[1] - 1)": ("np.cov",),
-    "the covariance d @ d.T of d = t - t.mean(axis=1, keepdims=True), divided by its deviations": ("np.corrcoef",),
     "t.data, or a module's state_dict()": ("np.save", "np.savez", "np.savez_compressed", "np.savetxt"),
     "np.linalg.slogdet, np.linalg.eigh (for symmetric matrices) or np.linalg.svd": (
         "np.linalg.eig", "np.linalg.eigvals", "np.roots",
     ),
     "t + 2 * np.pi * k, where k = the integers that np.unwrap(t.data) adds": ("np.unwrap",),
-    "start + steps * (stop - start), with steps = np.linspace(0, 1, count)": ("np.linspace",),
-    "np.exp of evenly spaced logarithms: start + steps * (stop - start), steps = np.linspace(0, 1, count)": (
-        "np.logspace", "np.geomspace",
-    ),
     "it on plain integer or boolean arrays, and t[np.ix_(rows, columns)]": ("np.ix_",),
     "F.scatter_add(values, index=..., shape=...), which adds up what meets in one place": (
         "np.add.at", "np.add.reduceat",

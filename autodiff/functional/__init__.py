@@ -9,6 +9,7 @@ from .assignment import *
 from .attention import *
 from .convolution import *
 from .copies import *
+from .covariances import *
 from .diagonals import *
 from .differences import *
 from .dropout import *
@@ -28,6 +29,7 @@ from .masked import *
 from .matrices import *
 from .norms import *
 from .picking import *
+from .polynomials import *
 from .powers import *
 from .products import *
 from .reductions import *
@@ -40,6 +42,7 @@ from .signs import *
 from .softmax import *
 from .solving import *
 from .sorting import *
+from .spaces import *
 from .special import *
 from .spectral import *
 from .stacking import *

@@ -16,8 +16,8 @@ from ._twins import operand, twin
 from .elementwise import astype
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "copy", "fliplr", "flipud", "matrix_transpose",
-    "meshgrid", "ravel", "resize", "roll", "rollaxis", "rot90",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "copy", "fftshift", "fliplr", "flipud", "ifftshift",
+    "matrix_transpose", "meshgrid", "ravel", "resize", "roll", "rollaxis", "rot90",
 ]  # fmt: skip
 
 Numbers: TypeAlias = int | Sequence[int]
@@ -195,6 +195,45 @@ def roll(a: Array, shift: Numbers, axis: Numbers | None = None) -> Array:
             before = (slice(None),) * number
             a = np.concatenate([a[(*before, slice(cut, None))], a[(*before, slice(cut))]], axis=number)
     return a
+
+
+@twin("fft.fftshift")
+def fftshift(x: Array, axes: Numbers | None = None) -> Array:
+    """Elements shifted by half of each length, as the zero frequency comes into the middle of a spectrum.
+
+    Parameters
+    ----------
+    x : array
+        Of any shape.
+    axes : int or tuple of int, optional
+        Along which axes; by default, along all.
+
+    Returns
+    -------
+    array of the shape of x
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import autodiff.functional as F
+    >>> F.fftshift(np.array([0.0, 1.0, 2.0, -2.0, -1.0]))
+    array([-2., -1.,  0.,  1.,  2.])
+    """
+    x = operand(x)
+    along = _numbers(range(x.ndim) if axes is None else axes)
+    return roll(x, tuple(x.shape[axis] // 2 for axis in along), along)
+
+
+@twin("fft.ifftshift")
+def ifftshift(x: Array, axes: Numbers | None = None) -> Array:
+    """Inverse of `fftshift`, from which it differs where a length is odd."""
+    x = operand(x)
+    along = _numbers(range(x.ndim) if axes is None else axes)
+    return roll(x, tuple(-(x.shape[axis] // 2) for axis in along), along)
+
+
+def _numbers(axes: Any) -> tuple[int, ...]:
+    return tuple(np.atleast_1d(axes).tolist())
 
 
 @twin("flipud")

@@ -13,6 +13,7 @@ from ..hints import refuse_settings
 from ..node import TWINS, Array
 from ..op import op, save
 from ..protocols import refuse_out
+from ._subscripts import from_lists
 from .indexing import scatter_add
 
 __all__ = ["einsum", "matmul", "tril", "triu"]
@@ -143,7 +144,8 @@ def einsum(subscripts: str, *operands: Array, optimize: Optimize = None) -> Arra
     subscripts : str
         A letter for each axis of each operand, separated by commas, then ``->`` and those of the result. Axes of the
         same letter run together, and the sum is over those that the result does not have. Without an arrow, the result
-        has the letters that occur once, in alphabetical order. An ellipsis stands for axes that broadcast.
+        has the letters that occur once, in alphabetical order. An ellipsis stands for axes that broadcast. In place of
+        the string, a list of axis numbers may follow each operand: ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
     *operands : array
         As many as there are terms. Where axes share a letter, one of length 1 is repeated.
     optimize : bool, str or sequence, optional
@@ -158,7 +160,7 @@ def einsum(subscripts: str, *operands: Array, optimize: Optimize = None) -> Arra
     ValueError
         If the subscripts are malformed, or do not fit the operands.
     TypeError
-        If the subscripts are not a string.
+        If there are neither a string nor lists of numbers.
 
     Notes
     -----
@@ -178,10 +180,7 @@ def einsum(subscripts: str, *operands: Array, optimize: Optimize = None) -> Arra
            [0., 1.]])
     """
     if not isinstance(subscripts, str):
-        raise TypeError(
-            f"einsum takes its subscripts first, as a string like 'ij,jk->ik'; got a {type(subscripts).__name__} "
-            f"(the form with lists of axis numbers is not supported)"
-        )
+        subscripts, operands = from_lists((subscripts, *operands))
     if len(operands) == 1:
         return einsum_one(operands[0], subscripts=subscripts)
     return einsum_many(*operands, subscripts=subscripts, optimize=optimize)

@@ -13,12 +13,15 @@ from autodiff import Tensor
 from autodiff.functional import (
     arranging,
     convolution,
+    covariances,
     diagonals,
     differences,
     lengths,
     picking,
+    polynomials,
     products,
     scans,
+    spaces,
     stacking,
     statistics,
 )  # fmt: skip
@@ -235,7 +238,10 @@ def test_gradients_of_float32_are_float32(call):
 
 # --- how they are registered ---
 
-HERE = (arranging, convolution, diagonals, differences, lengths, picking, products, scans, stacking, statistics)
+HERE = (
+    arranging, convolution, covariances, diagonals, differences, lengths, picking, polynomials, products, scans, spaces,
+    stacking, statistics,
+)  # fmt: skip
 MODULES = {module.__name__ for module in HERE}
 COMPOSED = {f: made for f, made in TWINS.items() if hasattr(made, "__wrapped__") and made.__module__ in MODULES}
 LEFT_OUT = {"out", "order", "subok", "casting", "device", "initial", "where", "mean", "correction", "dtype", "like"}
