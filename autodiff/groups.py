@@ -104,7 +104,8 @@ def differences(entry: Any, shape: tuple[int, ...], dtype: Any, moments: Collect
         )
         return
     try:
-        whole("step", entry["step"], 1)
+        if whole("step", entry["step"], 1) > 2**53:
+            yield f"step={entry['step']!r:.60} is more than any training takes"
     except ValueError as error:
         yield str(error)
     for name in moments:

@@ -10,9 +10,9 @@ import os
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MappingView, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType, FunctionType, GeneratorType, MemberDescriptorType, MethodType, ModuleType
+from types import FrameType, FunctionType, GeneratorType, MappingProxyType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ _OBJECTS = 4  # how many objects deep to look: an application can be reached fro
 _ITEMS = 10_000  # how many values to look at: this is done whenever parameters are asked for
 
 _EMPTY: tuple[Any, ...] = ([], (), {}, {}.values(), set())
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _ITERATORS = frozenset({map, filter, zip, enumerate, reversed, *(type(iter(empty)) for empty in _EMPTY)})
 
 
@@ -222,9 +223,9 @@ def _opener(kind: type) -> Callable[[Any], Iterable[Any]] | None:
     """Choose how to look into values of a type; None where there is nothing to look into."""
     if issubclass(kind, np.ndarray):
         return _elements
-    if issubclass(kind, Mapping):
+    if issubclass(kind, (dict, MappingProxyType)):  # another mapping may read files when it is asked for its values
         return _entries
-    if issubclass(kind, (list, tuple, set, frozenset, deque, MappingView)):
+    if issubclass(kind, (list, tuple, set, frozenset, deque, *_VIEWS)):
         return _items
     if issubclass(kind, functools.partial):
         return _bound

@@ -303,8 +303,17 @@ def test_looking_neither_runs_nor_consumes_anything():
         def here(self):
             raise RuntimeError("here")
 
+    class Files(collections.abc.Mapping):
+        def __getitem__(self, key):
+            raise OSError(key)
+
+        def __iter__(self):
+            raise OSError("listed")
+
+        __len__ = __iter__
+
     iterator, generator = iter([leaf()]), stream(leaf())
-    made = module(trap=Trap(), iterator=iterator, generator=generator)
+    made = module(trap=Trap(), iterator=iterator, generator=generator, files=Files())
     with pytest.warns(UserWarning, match="neither trained"):
         list(made.parameters())
     assert len(list(iterator)) == len(list(generator)) == 1

@@ -94,7 +94,6 @@ def test_schedules_are_exact_at_their_ends(schedule):
 
 @pytest.mark.parametrize("p", [1, 1.0, np.float32(1)])
 def test_everything_can_be_dropped(p):
-    torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
     layer = nn.Dropout(p, rng=0)
     for dtype in (np.float32, np.float64):
         x = Tensor(np.array([[1.0, -2.0, np.inf], [3.0, 0.0, 1e30]], dtype), requires_grad=True)
@@ -103,8 +102,6 @@ def test_everything_can_be_dropped(p):
         assert not y.data.any()
         y.sum().backward()
         assert x.grad.tolist() == [[0.0] * 3] * 2
-        given = torch.tensor([[1.0, -2.0], [3.0, 0.0]])
-        np.testing.assert_array_equal(torch.nn.Dropout(1.0)(given).numpy(), layer(given.numpy()))
     assert layer.eval()(x) is x
     assert repr(layer) == "Dropout(1)"
     with nn.dropout_stream(1, 2):

@@ -221,6 +221,23 @@ def test_groups_are_added_and_take_part_at_once():
     optimizer.load_state_dict(state)
 
 
+def test_an_added_group_is_stepped_as_by_an_optimiser_of_its_own():
+    first, second, other = leaf(), leaf(3.0, 4.0), leaf(3.0, 4.0)
+    optimizer, its_own = AdamW([first], lr=0.1), AdamW([other], lr=0.5, weight_decay=0.0)
+    filled(first)
+    optimizer.step()
+    optimizer.add_param_group({"params": (p for p in [second]), "lr": 0.5, "weight_decay": 0})
+    for _ in range(3):
+        filled(second), filled(other)
+        optimizer.step(), its_own.step()
+    np.testing.assert_array_equal(second.data, other.data)
+    state = optimizer.state_dict()
+    assert [state["state"][i]["step"] for i in (0, 1)] == [4, 3]
+    optimizer.load_state_dict(state)
+    optimizer.zero_grad()
+    assert second.grad is None
+
+
 @pytest.mark.parametrize(("group", "error", "message"), [
     ({"lr": 0.1}, ValueError, "no 'params'"), ([], TypeError, "mapping"),
     ({"params": [leaf()], "lr": -1}, ValueError, "lr=-1"), ({"params": [leaf()], "rate": 1}, ValueError, "'rate'"),
@@ -293,6 +310,7 @@ ENTRY, GROUP = ("state", 0), ("param_groups", 0)
 DAMAGED = {
     **{f"step {value!r}": (changed((*ENTRY, "step"), value), f"parameter 0: step={value!r}") for value in (
         None, -1, 0, 1.5, "7", True, math.nan, [1])},
+    "step beyond all": (changed((*ENTRY, "step"), 10**400), "parameter 0: step=1000"),
     "no step": (changed((*ENTRY, "step"), 1) | {"state": {0: {}}}, "parameter 0: has []"),
     "no lr": (changed((*GROUP, "lr"), None), "group 0: lacks 'lr'"),
     "no params": (changed((*GROUP, "params"), None), "group 0: lacks 'params'"),
