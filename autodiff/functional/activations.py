@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..node import Array
 from ..op import op, save
+from ..protocols import to_array
 from ._blocks import aligned, pieces, unboxed
 from .exponentials import sigmoid
 from .special import erf, has_scipy, special
@@ -93,15 +94,45 @@ def _(x: Array) -> Array:
 def _gated(x: Array, gate: Gate, slope: Slope) -> Array:
     """Compute y = x phi, and save dy/dx = phi + x phi'."""
     (x,) = aligned(x)
-    y, dydx = np.empty_like(x), np.empty_like(x)
-    # Overflow leads a gate to its limit, 0 or 1. At an infinite x the slope is NaN, but perhaps no one asks for it.
-    with np.errstate(over="ignore", invalid="ignore"):
-        for x_, y_, dydx_ in pieces(x, y, dydx):
-            phi = gate(x_)
-            np.multiply(x_, phi, out=y_)
-            slope(x_, phi, y_, dydx_)
-            dydx_ += phi
+    y, dydx = _through_gate(x, gate, slope)
     return save(unboxed(y), dydx=unboxed(dydx))
+
+
+def _through_gate(x: Block, gate: Gate, slope: Slope, *factor: Block) -> tuple[Block, Block]:
+    """Return x phi, and phi + x phi' times the factor, if there is one."""
+    y, dydx = np.empty_like(x), np.empty_like(x)
+
+    def compute(x: Block, invalid: Literal["raise", "ignore"]) -> None:
+        with np.errstate(over="ignore", invalid=invalid):  # overflow leads a gate to its limit, 0 or 1
+            for x_, y_, dydx_, *factor_ in pieces(x, y, dydx, *factor):
+                phi = gate(x_)
+                np.multiply(x_, phi, out=y_)
+                slope(x_, phi, y_, dydx_)
+                dydx_ += phi
+                for v_ in factor_:
+                    dydx_ *= v_
+
+    try:
+        compute(x, "raise")
+    except FloatingPointError:
+        # At an infinite x, 0 meets infinity. The largest finite one has the same gate and slope.
+        compute(_finite(x), "ignore")
+        y[x == np.inf] = np.inf
+    return y, dydx
+
+
+def _finite(x: Block) -> Block:
+    """Put the largest finite number in the place of infinity."""
+    largest = np.finfo(x.dtype).max
+    return np.clip(x, -largest, largest)
+
+
+def _with_limits(f: Callable[[Array], Array], x: Array, far: float) -> Array:
+    """Compute a decomposition; it is x from far on upwards, and 0 downwards, where its terms are 0 times infinity."""
+    beyond = np.abs(to_array(x)) >= far
+    if not np.any(beyond):
+        return f(x)
+    return np.where(beyond, np.where(np.less(x, 0), -0.0, x), f(np.where(beyond, 0.0, x)))
 
 
 # --- SiLU: phi is the logistic function sigma(x) = 1 / (1 + exp(-x)) ---
@@ -164,6 +195,10 @@ def _(g: Array, dydx: Array) -> Array:
 
 @silu.decomposition
 def _(x: Array) -> Array:
+    return _with_limits(_silu, x, math.inf)
+
+
+def _silu(x: Array) -> Array:
     return x * sigmoid(x)
 
 
@@ -207,14 +242,7 @@ def swiglu(u: Array, v: Array) -> Array:
     (array([1.5   , 0.5454]), array([0.    , 1.7616]))
     """
     u, v = aligned(u, v)
-    dydu, dydv = np.empty_like(u), np.empty_like(u)
-    with np.errstate(over="ignore", invalid="ignore"):  # as above
-        for u_, v_, dydu_, dydv_ in pieces(u, v, dydu, dydv):
-            sigma = _logistic(u_)
-            np.multiply(u_, sigma, out=dydv_)
-            _logistic_slope(u_, sigma, dydv_, dydu_)
-            dydu_ += sigma
-            dydu_ *= v_
+    dydv, dydu = _through_gate(u, _logistic, _logistic_slope, v)
     y = dydv * v  # out here, where an overflow is news
     return save(unboxed(y), dydu=unboxed(dydu), dydv=unboxed(dydv))
 
@@ -233,7 +261,7 @@ def _(g: Array, dydv: Array) -> Array:
 
 @swiglu.decomposition
 def _(u: Array, v: Array) -> Array:
-    return u * sigmoid(u) * v
+    return _with_limits(_silu, u, math.inf) * v
 
 
 # --- GELU: phi is the normal distribution function Phi(x) = (1 + erf(x / sqrt 2)) / 2, or close to it ---
@@ -346,8 +374,12 @@ def _(g: Array, dydx: Array) -> Array:
 def _(x: Array, *, approximate: str = "tanh") -> Array:
     _form(approximate)
     if approximate == "none":
-        return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
-    return 0.5 * x * (1 + np.tanh(_C * (x + _A * x * x * x)))
+        return _with_limits(lambda x: 0.5 * x * (1 + erf(x * math.sqrt(0.5))), x, _FAR)
+    return _with_limits(lambda x: 0.5 * x * (1 + np.tanh(_C * (x + _A * x * x * x))), x, _FAR)
+
+
+_FAR = 100.0
+"""Where either form of phi is 0 or 1 in any dtype, with a slope of 0."""
 
 
 def _form(approximate: str) -> tuple[Gate, Slope]:

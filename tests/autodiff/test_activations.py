@@ -1,5 +1,6 @@
 """relu, gelu, silu, swiglu, erf: worked numbers, the kink, large arguments, layouts, and pieces of any size."""
 
+import contextlib
 import importlib.util
 import math
 import sys
@@ -271,3 +272,44 @@ def test_erf_of_large_numbers_has_gradient_zero():
     x = Tensor([1e200, -1e200], requires_grad=True)
     F.erf(x).sum().backward()
     assert x.grad.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("recorded", [contextlib.nullcontext, ad.decompose], ids=["fused", "decomposed"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(
+    "f",
+    [
+        F.relu, F.silu, F.gelu, lambda x: F.swiglu(x, np.ones_like(x.data)),
+        pytest.param(lambda x: F.gelu(x, approximate="none"), marks=needs_scipy),
+    ],
+    ids=["relu", "silu", "gelu", "swiglu", "exact gelu"],
+)  # fmt: skip
+def test_limits_at_infinite_and_huge_numbers(f, dtype, recorded):
+    large = np.array([1e3, float(np.finfo(dtype).max) / 4, np.inf], dtype)
+    x = np.concatenate([-large, large, [0, 1]]).astype(dtype)
+    leaf = Tensor(x, requires_grad=True)
+    with recorded():
+        y = f(leaf)
+        y.backward(np.ones_like(x))
+    assert y.data[:6].tolist() == [0, 0, 0, *large.tolist()]
+    assert leaf.grad[:6].tolist() == [0, 0, 0, 1, 1, 1]
+    ordinary = Tensor(x[6:], requires_grad=True)
+    f(ordinary).sum().backward()
+    np.testing.assert_allclose(leaf.grad[6:], ordinary.grad, rtol=1e-3 if dtype == np.float16 else 1e-6)
+
+
+def test_gated_units_and_second_derivatives_at_infinity():
+    u, v = Tensor([-np.inf, np.inf], requires_grad=True), Tensor([2.0, 3.0], requires_grad=True)
+    F.swiglu(u, v).backward(np.ones(2))
+    assert u.grad.tolist() == [0, 3]
+    assert v.grad.tolist() == [0, np.inf]
+    for f in (F.silu, F.gelu):
+        assert [ad.grad(ad.grad(f))(x) for x in (-np.inf, -1e30, 1e30, np.inf)] == [0, 0, 0, 0]
+
+
+def test_nan_and_its_gradient_stay_nan():
+    for f in (F.silu, F.gelu):
+        x = Tensor([np.nan, -np.inf], requires_grad=True)
+        y = f(x)
+        y.backward(np.ones(2))
+        assert np.isnan(y.data).tolist() == np.isnan(x.grad).tolist() == [True, False]

@@ -103,6 +103,14 @@ def _():
         np.testing.assert_allclose(grad(np.linalg.norm, [1.2e308, 1.6e308]), [0.6, 0.8], rtol=1e-15)
 
 
+@row("`gelu`, `silu`, `swiglu` at infinity")
+def _():
+    for f in (F.gelu, F.silu, lambda x: F.swiglu(x, 1.0)):
+        assert f(np.array([-np.inf, np.inf])).tolist() == [0, np.inf]
+        assert np.signbit(f(-np.inf))
+        assert grad(f, [-np.inf, np.inf]) == [0, 1]
+
+
 @row("second derivatives of `abs`, `norm`, `std`, `hypot` at these points")
 def _():
     squares = {
