@@ -157,7 +157,7 @@ def check_dtype(e: Examination) -> None:
             if out.dtype != np.float32 and not promoted:
                 raise e.subject.wrong(
                     "dtype", None, f"float32 arguments give a {out.dtype} output",
-                    *(_promotion_in_forward(e) or [f"is a constant of the forward {_STRONG}?"]),
+                    *(_promotion_in_forward(e) or [_STRONG]),
                 )  # fmt: skip
         with e.rules():
             answers = [] if promoted else list(single.raw(e.cast_cotangents(e.cotangents[0])))
@@ -172,8 +172,8 @@ def check_dtype(e: Examination) -> None:
 
 
 _STRONG = (
-    "an array of integers or of float64 (np.arange, np.zeros and their like take dtype=x.dtype), or a NumPy float64? A "
-    "Python float would not promote"
+    "does it make an array of integers or of float64 (np.arange, np.zeros and their like take dtype=x.dtype), or use a "
+    "NumPy float64? A Python float would not promote"
 )
 
 

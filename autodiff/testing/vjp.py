@@ -15,6 +15,7 @@ from ..protocols import to_array
 from ..signature import nearest
 from . import axes, behaviour, derived, graph, structure
 from .examination import Examination, declared_of
+from .numeric import too_small
 from .report import Subject, VJPReport, options_of
 from .value import compare
 
@@ -29,6 +30,9 @@ def check_value(e: Examination) -> None:
         return
     declared = {i for rule in e.op.rules if rule.function is zeros for i in rule.arguments}
     vacuous = set(compare(e.problem, e.report)) - declared
+    for i in vacuous:
+        if advice := too_small(float(np.max(np.abs(e.values[i]), initial=0.0))):
+            raise e.subject.unclear("inconclusive", i, f"no output seems to depend on it: {advice}")
     e.report.vacuous = tuple(e.subject.arguments[i] for i in sorted(vacuous))
     if any(out.size for out in e.trial.values):
         varied = [i for i in e.wrt if np.size(e.values[i]) and declared_of(e.op, i) not in declared]

@@ -96,6 +96,7 @@ def test_random_numbers_may_be_a_librarys(case):
 TINY = {
     "log": (np.log, lambda g, x: g / x), "square": (lambda x: x * x, lambda g, x: 2 * g * x),
     "root": (np.sqrt, lambda g, out: g / 2 / out), "reciprocal": (lambda x: 1 / x, lambda g, out: -g * out * out),
+    "cube": (lambda x: x**3, lambda g, x: 3 * g * x * x),
 }  # fmt: skip
 
 
