@@ -20,6 +20,7 @@ from numpy import ndarray
 
 from .arguments import arraylike
 from .broadcasting import may_sum, sum_to
+from .changes import check_unchanged
 from .node import RELEASED, SCALARS, Array, Leaf, Node, Vertex
 from .rules import Rule
 
@@ -86,8 +87,8 @@ def sweep(
         if node.tensor is not None or (targets is not None and node in targets):
             results[node] = g
         plan = node.plan
-        if plan.keep is not None and node.number < Leaf.written:
-            _check_unchanged(node, plan.keep)
+        if plan.saves and node.number < Leaf.written:
+            check_unchanged(node)
         if type(g) is list:
             if plan.rules:
                 g = _fill_missing(g, node)
@@ -258,18 +259,6 @@ def _fit(contribution: Array, parent: Vertex, node: Node, i: int, g: Array) -> A
             raise TypeError(f"{where} returned the dtype {contribution.dtype}, the argument has {parent.dtype}")
         contribution = contribution.astype(parent.dtype)
     return contribution
-
-
-def _check_unchanged(node: Node, keep: tuple[bool, ...]) -> None:
-    """Refuse a saved argument whose data were written to after the node was made."""
-    for i, parent in enumerate(node.parents):
-        root = parent.root if parent is not None and keep[i] else None
-        if root is not None and root.number > node.number:
-            raise RuntimeError(
-                f"the data of argument {node.op.argument_name(i)!r} of {node.op.name!r} (node {node.number}) were "
-                f"changed after they had been saved for the backward pass. Run backward before that, or compute "
-                f"with a copy: Tensor(x.data)"
-            )
 
 
 def _describe(node: Node, rule: Rule) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from threading import Lock
 from typing import Any, ClassVar, Final, TypeAlias
 from weakref import ReferenceType
 
@@ -30,8 +29,6 @@ SCALARS: Final[dict[type, np.dtype[Any]]] = {kind: np.dtype(kind) for kind in (n
 clock: Callable[[], int] = itertools.count(1).__next__
 """The creation counter: every node's number, and the stamp of every write to a leaf's data, in one order."""
 
-_writing = Lock()
-
 
 class Leaf:
     """Where the graph begins: a tensor that no op made.
@@ -43,7 +40,7 @@ class Leaf:
 
     __slots__ = ("dtype", "number", "requires_grad", "shape", "source", "tensor")
     written: ClassVar[int] = 0
-    """When data were last written to, of any leaf: no saved array can have changed that is younger."""
+    """When data were last written to, of any leaf: what was saved later cannot have changed."""
 
     def __init__(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], requires_grad: bool,
@@ -52,11 +49,6 @@ class Leaf:
         self.shape, self.dtype, self.requires_grad, self.tensor = shape, dtype, requires_grad, tensor
         self.source = source  # the leaf whose data it shares, for an unrecorded view; never itself (no cycles)
         self.number = clock()
-
-    def stamp(self) -> None:
-        """Note that the data were written to."""
-        with _writing:  # between the clock and the note of one thread no other may write: the latest time must stay
-            Leaf.written = self.root.number = clock()
 
     @property
     def root(self) -> Leaf:
@@ -158,7 +150,7 @@ RELEASED: Final[tuple[Any, ...]] = ("released",)
 class Plan:
     """What one pattern of differentiated arguments makes an op keep, and the rules that will run for it."""
 
-    __slots__ = ("drop", "found", "keep", "keep_out", "op", "rules", "values")
+    __slots__ = ("drop", "found", "keep", "keep_out", "op", "rules", "saves", "values")
 
     def __init__(
         self, op: Spec, rules: tuple[tuple[Rule, tuple[bool, ...]], ...], keep: tuple[bool, ...] | None,
@@ -167,6 +159,7 @@ class Plan:
         self.op, self.keep_out, self.values = op, keep_out, values
         self.rules = rules  # each with the `needs` of its arguments
         self.keep = keep  # which arguments are saved; None for none
+        self.saves = keep is not None or keep_out or bool(values)
         self.drop = () if keep is None else tuple(i for i, kept in enumerate(keep) if not kept)
         self.found: set[tuple[str, ...]] = set()  # names of the forward's saved values that were found to be right
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .anomaly import sweep
 from .arguments import arraylike
+from .changes import note_write
 from .hints import answering
 from .lasting import Lasting
 from .methods import ArrayMethods
@@ -95,8 +97,7 @@ class Tensor(Lasting, ArrayMethods):
 
     def stamp(self) -> None:
         """Note that the data were written to, so that a graph that had saved them refuses to run backward."""
-        if type(self.node) is Leaf:
-            self.node.stamp()
+        note_write(self._values, self.node if type(self.node) is Leaf else None)
 
     @property
     def grad(self) -> NDArray[Any] | None:
@@ -184,16 +185,17 @@ class Tensor(Lasting, ArrayMethods):
         >>> x.grad
         array([2., 4., 6.])
         """
-        root = start(self, cotangent)
-        for vertex, gradient in sweep([root], retain_graph=retain_graph).items():
-            tensor = vertex.tensor() if vertex.tensor is not None else None
-            if tensor is None:
-                continue
-            if tensor._grad is None:
-                own = type(vertex) is Leaf and type(gradient) is np.ndarray
-                tensor._grad = gradient if own else np.array(gradient, order="C")
-            else:
-                tensor._grad += gradient
+        found = sweep([start(self, cotangent)], retain_graph=retain_graph)
+        with _adding:
+            for vertex, gradient in found.items():
+                tensor = vertex.tensor() if vertex.tensor is not None else None
+                if tensor is None:
+                    continue
+                if type(vertex) is Node or type(gradient) is not np.ndarray:  # it may belong to others
+                    gradient = np.array(gradient, order="C")
+                if tensor._grad is not None:
+                    gradient += tensor._grad  # not the other way: whoever was given the old sum may have saved it
+                tensor._grad = gradient
 
     def __repr__(self) -> str:
         data = np.asarray(self._values)
@@ -226,6 +228,9 @@ class Tensor(Lasting, ArrayMethods):
 # --- making tensors, and taking them apart ---
 
 _new = object.__new__
+
+_adding = Lock()
+"""Held while gradients are added up: another thread's backward pass may reach the same leaves."""
 
 
 def wrap(data: Array, node: Vertex | None = None) -> Tensor:

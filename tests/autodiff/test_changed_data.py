@@ -121,7 +121,7 @@ def test_writes_of_two_threads_leave_the_later_time(monkeypatch):
             go_on.wait(0.2)  # holding an early time while this thread writes; or this one waits until it is done
         return now
 
-    monkeypatch.setattr("autodiff.node.clock", slow)
+    monkeypatch.setattr("autodiff.changes.clock", slow)
     thread = threading.Thread(target=lambda: setattr(other, "data", [3.0]))
     thread.start()
     waiting.wait()

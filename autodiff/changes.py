@@ -1,0 +1,71 @@
+"""Data that were written to after a rule had saved them, however they are reached.
+
+The library writes to arrays that it hands out: to a leaf's data, where some are assigned or an optimiser steps, and to
+gradients that are clipped. Each such write is noted with its time. The backward pass looks for it where a node that
+saved something is older than the last one; so recording a call costs nothing.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Any
+from weakref import ReferenceType, ref
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .node import Leaf, Node, clock
+from .trees import leaves
+
+__all__ = ["check_unchanged", "note_write"]
+
+_writes: dict[int, tuple[ReferenceType[NDArray[Any]], int]] = {}
+"""The arrays that were written to, as long as they live, by id; and when."""
+
+_writing = Lock()
+
+
+def note_write(array: Any, leaf: Leaf | None = None) -> None:
+    """Note that an array was written to, which others may have saved; and whose data it is."""
+    with _writing:  # between the clock and the note of one thread no other may write: the latest time must stay
+        now = Leaf.written = clock()
+        if leaf is not None:
+            leaf.root.number = now
+        if type(array) is np.ndarray:  # NumPy's scalars cannot be written to
+            key = id(array)
+            known = _writes.get(key)
+            weak = ref(array, lambda _: _writes.pop(key, None)) if known is None else known[0]
+            _writes[key] = weak, now
+
+
+def check_unchanged(node: Node) -> None:
+    """Refuse a node whose saved values were written to after it was made.
+
+    Integers and booleans among its arguments are copies of what was given, so they are what they were.
+    """
+    for i, kept in enumerate(node.plan.keep or ()):
+        parent, value = node.parents[i], None if node.inputs is None else node.inputs[i]
+        if kept and not (type(value) is np.ndarray and value.dtype.kind != "f"):
+            root = None if parent is None else parent.root
+            if root is not None and root.number > node.number:
+                raise _changed(node, f"argument {node.op.argument_name(i)!r}")
+            if type(parent) is not Node and _is_written(value, node.number):
+                raise _changed(node, f"argument {node.op.argument_name(i)!r}")
+    for name, saved in {"out": node.out, **(node.extra or {})}.items():
+        if any(_is_written(value, node.number) for _, value in leaves(saved)):
+            raise _changed(node, f"the saved value {name!r}")
+
+
+def _is_written(value: Any, since: int) -> bool:
+    """Tell whether an array shares memory with one that was written to after some time."""
+    if type(value) is not np.ndarray:
+        return False
+    younger = [weak() for weak, number in list(_writes.values()) if number > since]
+    return any(array is not None and np.shares_memory(value, array) for array in younger)
+
+
+def _changed(node: Node, what: str) -> RuntimeError:
+    return RuntimeError(
+        f"the data of {what} of {node.op.name!r} (node {node.number}) were changed after they had been saved for the "
+        f"backward pass. Run backward before that, or compute with a copy: Tensor(x.data)"
+    )

@@ -1,0 +1,192 @@
+"""Arrays that the library hands out and writes to itself: data and gradients, as plain operands of what is recorded."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff import Tensor, nn, optim
+from autodiff.op import Op
+
+
+def leaf(data):
+    return Tensor(np.asarray(data, np.float64), requires_grad=True)
+
+
+# --- gradients ---
+
+
+def again(x):
+    (x * x).sum().backward()
+
+
+def thrice(x):
+    for _ in range(3):
+        again(x)
+
+
+def set_to_none(x):
+    x.grad = None
+    again(x)
+
+
+def assign_gradient(x):
+    x.grad = [7.0, 7.0]
+
+
+@pytest.mark.parametrize("change", [again, thrice, set_to_none, assign_gradient])
+@pytest.mark.parametrize("part", [lambda g: g, lambda g: g[:1], lambda g: g.reshape(1, 2).T[:, 0]])
+def test_a_gradient_that_was_saved_is_not_written_to(part, change):
+    x, w = leaf([1.0, 2.0]), leaf([1.0])
+    (x * x).sum().backward()
+    saved = part(x.grad)
+    expected = saved.sum()
+    y = (w * saved).sum()
+    change(x)
+    y.backward()
+    np.testing.assert_array_equal(w.grad, [expected])
+
+
+def test_a_retained_gradient_that_was_saved_is_not_written_to():
+    x, w = leaf([1.0, 2.0]), leaf([1.0, 1.0])
+    z = x * x
+    z.retain_grad()
+    (z * 3.0).sum().backward(retain_graph=True)
+    y = (w * z.grad).sum()
+    (z * 4.0).sum().backward(retain_graph=True)
+    y.backward()
+    np.testing.assert_array_equal(w.grad, [3.0, 3.0])
+    np.testing.assert_array_equal(z.grad, [7.0, 7.0])
+
+
+def test_a_saved_gradient_that_is_clipped_is_noticed():
+    x, w = leaf([3.0, 4.0]), leaf([1.0, 1.0])
+    (x * x).sum().backward()
+    y = (w * x.grad).sum()
+    optim.clip_grad_norm([x], 1.0)
+    with pytest.raises(RuntimeError, match=r"argument '.*' of 'multiply'.*changed after"):
+        y.backward()
+
+
+class SlowInThreads:
+    """NumPy, of which one function waits in other threads than the main one."""
+
+    def __init__(self):
+        self.waiting, self.go_on = threading.Event(), threading.Event()
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+    def array(self, *args, **settings):
+        if threading.current_thread() is not threading.main_thread():
+            self.waiting.set()
+            self.go_on.wait(0.05)  # with a sum in hand while the main thread adds; or that waits for this one
+        return np.array(*args, **settings)
+
+
+@pytest.mark.parametrize("before", [None, 5.0])
+@pytest.mark.parametrize("retained", [False, True])
+def test_no_contribution_of_a_thread_is_lost(retained, before, monkeypatch):
+    x = leaf(1.0)
+    if retained:
+        x = x * 1.0
+        x.retain_grad()
+    x.grad = before
+    slow = SlowInThreads()
+    monkeypatch.setattr("autodiff.tensor.np", slow)
+    thread = threading.Thread(target=lambda: (x * 2.0).backward(retain_graph=True))
+    thread.start()
+    slow.waiting.wait(0.5)
+    (x * 3.0).backward(retain_graph=True)
+    slow.go_on.set()
+    thread.join()
+    assert x.grad == 5.0 + (before or 0.0)
+
+
+# --- data ---
+
+
+def assign(x):
+    x.data = [9.0, 9.0]
+
+
+def decrement(x):
+    x.data -= 1.0
+
+
+def step(x):
+    x.grad = [1.0, 1.0]
+    optim.SGD([x], lr=1.0).step()
+
+
+def load(x):
+    holder = nn.Module()
+    holder.x = x
+    holder.load_state_dict({"x": np.array([9.0, 9.0])})
+
+
+@pytest.mark.parametrize("change", [assign, decrement, step, load])
+@pytest.mark.parametrize("part", [lambda a: a, lambda a: a[:1], lambda a: a[::-1], lambda a: a[None].T])
+@pytest.mark.parametrize("learns", [True, False])
+def test_data_that_were_saved_as_a_plain_array_and_changed_are_noticed(learns, part, change):
+    if change is step and not learns:
+        return
+    x, w = Tensor([1.0, 2.0], requires_grad=learns), leaf([1.0])
+    y = (w * part(x.data)).sum()
+    change(x)
+    with pytest.raises(RuntimeError, match=r"argument '.*' of 'multiply'.*changed after"):
+        y.backward()
+
+
+def test_item_assignment_into_a_constant_whose_data_were_saved_is_noticed():
+    c, w = Tensor([1.0, 2.0]), leaf([1.0, 1.0])
+    y = (w * c.data).sum()
+    c[0] = 9.0
+    with pytest.raises(RuntimeError, match="changed after"):
+        y.backward()
+
+
+def test_data_of_a_tensor_that_is_gone_are_noticed():
+    x, w = leaf([1.0, 2.0]), leaf([1.0, 1.0])
+    y = (w * x.data).sum()
+    x.data = [9.0, 9.0]
+    del x
+    with pytest.raises(RuntimeError, match="changed after"):
+        y.backward()
+
+
+def test_tensors_that_share_memory_notice_each_others_changes():
+    array = np.array([1.0, 2.0])
+    x, c, w = ad.as_tensor(array), ad.as_tensor(array), leaf([1.0, 1.0])
+    for operand in (c, array):
+        y = (w * operand).sum()
+        x.data = [9.0, 9.0]
+        with pytest.raises(RuntimeError, match="changed after"):
+            y.backward()
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_saved_view_of_an_argument_that_changed_is_noticed(by_name):
+    def doubled(x):
+        return ad.save(2.0 * x, part=x[..., :]) if by_name else x[..., :]
+
+    op = Op(doubled)
+    op.vjp("x")((lambda g, part: g * part) if by_name else (lambda g, out: g * out))
+    x = leaf([1.0, 2.0])
+    y = op(x)
+    x.data = x.data * 10.0
+    with pytest.raises(RuntimeError, match=f"saved value '{'part' if by_name else 'out'}' of 'doubled'.*changed after"):
+        y.backward([1.0, 1.0])
+
+
+def test_changes_beside_what_was_saved_or_before_or_of_copies_are_fine():
+    buffer = np.arange(8.0).reshape(4, 2)
+    x, w = ad.as_tensor(buffer[:, 0]), leaf(np.ones(4))
+    x.data = [5.0, 6.0, 7.0, 8.0]
+    y = (w * buffer[:, 1]).sum() + (w * x.numpy()).sum() + (w + x.data).sum()
+    x.data = [0.0, 0.0, 0.0, 0.0]
+    y.backward()
+    np.testing.assert_array_equal(w.grad, [7.0, 10.0, 13.0, 16.0])
