@@ -91,12 +91,12 @@ def check_vjp(
     "forward-nondet", "writes", "arity", "none", "nondiff", "shape", "type", "dtype", "nonfinite", "alias", "nondet"),
     then how they depend on the cotangent ("zero", "linearity", "layout", "needs"), then the values against central
     differences ("kink", "value") and in single precision ("float32"). Other calls are derived from this one: other
-    shapes of arguments that broadcast ("broadcast"), other spellings and other choices of a setting named ``axis``
-    ("axis"), one argument in two places ("reuse"). Then follows what else the op declares ("linear", "decomposition"),
-    the derivatives of the rule itself ("second-order", "transposition"; a rule that has none may raise, and they are
-    skipped), and what it keeps: longer than the result ("memory"), or for nothing ("saved-in-vain": only
-    reported, since another branch may need it; `check_op` judges it over all samples). A rule that raises has the kind
-    "raises".
+    shapes of arguments that broadcast ("broadcast"), other spellings and other choices of settings that name axes
+    (``axis``, ``axes``, ``dim``, ``dims``: "axis"), one argument in two places ("reuse"). Then follows what else the op
+    declares ("linear", "decomposition"), the derivatives of the rule itself ("second-order", "transposition"; a rule
+    that has none may raise, and they are skipped), and what it keeps: longer than the result ("memory"), or for nothing
+    ("saved-in-vain": only reported, since another branch may need it; `check_op` judges it over all samples). A rule
+    that raises has the kind "raises".
 
     Parameters
     ----------
