@@ -52,7 +52,8 @@ class _Watchful(np.ndarray):
         if "out" in settings:
             settings["out"] = tuple(map(_plain, settings["out"]))
         result = getattr(ufunc, method)(*plain, **settings)
-        self._note(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}", inputs, settings, result)
+        given = [np.asarray(x) if isinstance(x, (tuple, list)) else x for x in inputs]
+        self._note(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}", given, settings, result)
         return self._wrap(result)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:

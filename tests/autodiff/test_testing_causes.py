@@ -30,6 +30,7 @@ TABLE = np.array([0.5, 1.0, 2.0, 4.0])
 PROMOTING = {
     "x * np.arange(4)": (lambda x: x * np.arange(4), lambda g: g * np.arange(4), ["multiply", "int64, shape (4,)"]),
     "table[None] + x": (lambda x: TABLE[None] + x, lambda g: 1 * g, ["add", "float64, shape (1, 4)"]),
+    "x * [...]": (lambda x: x * [1, 2, 3, 4], lambda g: g * np.arange(1, 5), ["multiply", "int64, shape (4,)"]),
     "x @ ones": (lambda x: x @ np.ones((4, 2)), lambda g: g @ np.ones((2, 4)), ["matmul", "float64, shape (4, 2)"]),
     "where": (lambda x: np.where(TABLE > 1, x, TABLE), lambda g: g * (TABLE > 1), ["where", "float64, shape (4,)"]),
     "np.float64": (lambda x: np.float64(2) * x, lambda g: 2 * g, ["multiply", "NumPy float64 number", "Python number"]),
