@@ -347,6 +347,37 @@ def _():
         Tensor([1j])
 
 
+@row("complex arrays into an op; masked arrays and matrices wherever an array comes in")
+def _():
+    with pytest.raises(TypeError, match="real numbers"):
+        F.softmax(np.array([1j, 0.0]))
+    with pytest.raises(TypeError, match=r"m\.filled"):
+        Tensor(np.ma.masked_array([1.0, 2.0], mask=[0, 1]))
+
+
+@row("`out=` that is a tensor")
+def _():
+    x = Tensor([5.0, 6.0], requires_grad=True)
+    with pytest.raises(TypeError, match="cannot write into the tensor"):
+        np.any(np.zeros((2, 2)), axis=0, out=x)
+    assert x.tolist() == [5.0, 6.0]
+
+
+@row("an operand with rules of its own (`__array_ufunc__`, or a higher `__array_priority__`)")
+def _():
+    x = Tensor([5.0, 6.0], requires_grad=True)
+    for own in ({"__array_ufunc__": None}, {"__array_priority__": 1}):
+        other = type("Other", (), {**own, "__rmul__": lambda self, left: left})()
+        assert x * other is x
+
+
+@row("an integer or a boolean, Python's too, out of a function that is differentiated")
+def _():
+    for f in (len, lambda x: np.allclose(x, x)):
+        with pytest.raises(TypeError, match="has_aux=True"):
+            ad.grad(f)(np.array([1.0, 2.0]))
+
+
 @row("`backward` from more than one element without a cotangent")
 def _():
     x = Tensor([1.0, 2.0, 3.0], requires_grad=True)

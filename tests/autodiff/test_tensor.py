@@ -508,9 +508,9 @@ def test_mT_needs_two_axes():
     [
         (np.nextafter, "nextafter", ""),
         (lambda a, b: np.subtract.reduce(a), r"subtract\.reduce", r"np\.add\.reduce"),
-        (lambda a, b: np.cov(a, b), "cov", ""),
+        (lambda a, b: np.polyfit(a, b, 1), "polyfit", r"np\.linalg\.solve"),
         (lambda a, b: np.fft.fft(a), r"fft\.fft", "complex"),
-        (lambda a, b: np.polyval(a, b), "polyval", "Horner"),
+        (lambda a, b: np.polydiv(a, b), "polydiv", r"np\.polymul"),
     ],
 )
 def test_what_has_no_rule_raises_and_names_the_nearest(f, name, hint):

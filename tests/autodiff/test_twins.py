@@ -260,7 +260,9 @@ def test_signatures_are_numpys(f):
     """Names, order and defaults; settings may be left out, if only at the end or by keyword."""
     theirs = signature(f).parameters
     ours = inspect.signature(COMPOSED[f].__wrapped__).parameters
-    assert set(theirs) - set(ours) <= LEFT_OUT | {p.name for p in theirs.values() if p.kind is p.POSITIONAL_ONLY}
+    ignored = {"bias", "ddof"} if f is np.corrcoef else set()  # NumPy had them until 2.3, without effect
+    ignored |= {p.name for p in theirs.values() if p.kind is p.POSITIONAL_ONLY}
+    assert set(theirs) - set(ours) <= LEFT_OUT | ignored
     shared = [name for name in theirs if name in ours]
     assert shared == [name for name in ours if name in theirs]
     for name in shared:
