@@ -7,6 +7,7 @@ import numpy as np
 from ..node import Array
 from ..op import op
 from ._samples import SHAPES, away
+from .trigonometric import one_minus_square
 
 __all__ = ["arccosh", "arcsinh", "arctanh", "cosh", "sinh", "tanh"]
 
@@ -159,8 +160,9 @@ def arccosh(x: Array) -> Array:
 
 @arccosh.vjp("x")
 def _(g: Array, x: Array) -> Array:
-    # cosh y = x, so sinh y dy = dx, where sinh² y = x² - 1. A root of each factor overflows for no x.
-    return g / (np.sqrt(x - 1) * np.sqrt(x + 1))
+    # cosh y = x, so sinh y dy = dx, where sinh² y = x² - 1. A root of each factor overflows for no x, and as divisors
+    # none of them is 0 times infinity in the second derivative.
+    return g / np.sqrt(x - 1) / np.sqrt(x + 1)
 
 
 @op(numpy=np.arctanh, samples=lambda rng: [(away(rng, shape, 0.1, 0.7),) for shape in SHAPES])
@@ -189,5 +191,4 @@ def arctanh(x: Array) -> Array:
 
 @arctanh.vjp("x")
 def _(g: Array, x: Array) -> Array:
-    # tanh y = x, so (1 - tanh² y) dy = dx. As a product 1 - x² keeps its digits near x = 1.
-    return g / ((1 - x) * (1 + x))
+    return g / one_minus_square(x)  # tanh y = x, so (1 - tanh² y) dy = dx

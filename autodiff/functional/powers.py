@@ -64,17 +64,32 @@ def power(x1: Array, x2: Array) -> Array:
 @power.vjp("x1")
 def _(g: Array, x1: Array, x2: Array) -> Array:
     # dy = x2 x1^(x2 - 1) dx1. For x2 = 0 that is 0 times 1/x1, which at x1 = 0 would be NaN: take another power there.
-    if isinstance(x2, (int, float)):
+    if type(x2) in _CONSTANT:
         return g * (x2 * x1 ** (x2 - 1 if x2 else 0))
     # Not where x2 = 0 alone: an exponent that is a variable has the mixed derivative 1/x1 there.
-    return g * (x2 * x1 ** np.where((x1 == 0) & (x2 == 0), 0.0, x2 - 1.0))
+    return _along(g, x2 * x1 ** np.where((x1 == 0) & (x2 == 0), 0.0, x2 - 1.0))
+
+
+_CONSTANT = (int, float, bool)
+"""Types of exponents that are no variables; a NumPy scalar, though also a float, may be one."""
 
 
 @power.vjp("x2")
 def _(g: Array, x1: Array, x2: Array, out: Array) -> Array:
     # y = exp(x2 log x1), so dy = y log(x1) dx2. As x1 -> 0 that goes to 0 for x2 > 0, although log(x1) does not.
     base = np.where((x1 == 0) & (x2 > 0), 1, x1).astype(g.dtype)  # a Python number may not widen float32
-    return g * (out * np.log(base))
+    return _along(g, out * np.log(base))
+
+
+def _along(g: Array, slope: Array) -> Array:
+    """Multiply by a slope that may be infinite or NaN; what the result does not depend on gets 0 all the same.
+
+    Such a g of 0 is met where base and exponent are variables: the mixed second derivative of x1^x2 at x1 = 0 does not
+    depend on the pure one, which is infinite there. A recorded g stays a factor, as it may be 0 by chance.
+    """
+    if to_array(g) is g and not np.all(np.isfinite(slope)):
+        slope = np.where(np.equal(g, 0), 0.0, slope)
+    return g * slope
 
 
 def _numpy_power(x1: Array, x2: Array) -> Array:

@@ -169,8 +169,16 @@ def arcsin(x: Array) -> Array:
 
 @arcsin.vjp("x")
 def _(g: Array, x: Array) -> Array:
-    # sin y = x, so cos y dy = dx, where cos² y = 1 - x². As a product it keeps its digits near x = 1.
-    return g / np.sqrt((1 - x) * (1 + x))
+    return g / np.sqrt(one_minus_square(x))  # sin y = x, so cos y dy = dx, where cos² y = 1 - x²
+
+
+def one_minus_square(x: Array) -> Array:
+    """Return 1 - x²: as a product, which keeps its digits near 1.
+
+    At 1 and -1 it is the difference, whose derivative -2x is no product with a 0, which an infinite factor makes NaN.
+    """
+    product, end = (1 - x) * (1 + x), np.equal(abs(x), 1)
+    return np.where(end, 1 - x * x, product) if np.any(end) else product
 
 
 @op(numpy=np.arccos, samples=lambda rng: [(away(rng, shape, 0.1, 0.9),) for shape in SHAPES])
@@ -199,7 +207,7 @@ def arccos(x: Array) -> Array:
 
 @arccos.vjp("x")
 def _(g: Array, x: Array) -> Array:
-    return -g / np.sqrt((1 - x) * (1 + x))  # arccos x = pi/2 - arcsin x
+    return -g / np.sqrt(one_minus_square(x))  # arccos x = pi/2 - arcsin x
 
 
 @op(numpy=np.arctan, samples=lambda rng: [(away(rng, shape),) for shape in SHAPES])

@@ -207,6 +207,12 @@ def _():
     assert grad(np.power, [0.0], [3.0]) == [[0], [0]]
 
 
+@row("mixed second derivative of `x**y` at x = 0")
+def _():
+    with np.errstate(divide="ignore"):
+        assert ad.hessian(lambda v: v[0] ** v[1])(np.array([0.0, 1.5])).tolist() == [[np.inf, 0], [0, 0]]
+
+
 @row("`prod` with zeros")
 def _():
     assert grad(np.prod, [0.0, 2, 3]) == [6, 0, 0]

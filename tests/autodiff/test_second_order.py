@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-import autodiff.functional  # registers the ops
+import autodiff.functional as F
 from autodiff import Tensor
 from autodiff.node import OPS
 from autodiff.testing import op_cases
@@ -92,3 +92,63 @@ def test_second_derivatives(name):
 
 def test_primitives_are_found():
     assert {"add", "power", "where", "std", "prod", "logsumexp", "reshape", "getitem", "matmul"} <= set(PRIMITIVES)
+
+
+# --- where a factor is infinite ---
+
+
+@pytest.mark.parametrize("f", [lambda x, y: x**y, np.float_power, np.power], ids=("**", "float_power", "power"))
+@pytest.mark.parametrize(
+    ("point", "expected"),
+    [
+        ((0.0, 1.5), [[np.inf, 0], [0, 0]]),
+        ((0.0, 1.0001), [[np.inf, 0], [0, 0]]),
+        ((0.0, 2.0), [[2, 0], [0, 0]]),
+        ((0.0, 3.0), [[0, 0], [0, 0]]),
+        ((1.0, 2.0), [[2, 1], [1, 0]]),
+    ],
+)
+def test_power_of_two_variables_at_base_zero(f, point, expected):
+    with np.errstate(divide="ignore"):
+        assert ad.hessian(lambda v: f(v[0], v[1]))(np.array(point)).tolist() == expected
+        x, y = (np.array([p, p]) for p in point)  # arrays, whose elements share a pass
+        mixed = ad.grad(lambda x, y: np.sum(ad.grad(lambda x, y: np.sum(f(x, y)), 1)(x, y)))(x, y)
+    assert mixed.tolist() == [expected[1][0]] * 2
+
+
+def test_power_of_two_variables_has_a_derivative_by_a_cotangent_of_zero():
+    x = Tensor([0.0, 4.0], requires_grad=True)
+    y = Tensor([0.5, 0.5], requires_grad=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        (x**y).backward([0.0, 1.0])
+    assert x.grad.tolist() == [0, 0.25]
+    assert y.grad.tolist() == [0, 2 * np.log(4.0)]
+
+
+ENDS = {
+    "arcsin": (np.arcsin, 1.0, np.inf),
+    "arccos": (np.arccos, -1.0, np.inf),
+    "arccosh": (np.arccosh, 1.0, -np.inf),
+    "arctanh": (np.arctanh, -1.0, -np.inf),
+    "sqrt": (np.sqrt, 0.0, -np.inf),
+    "log": (np.log, 0.0, -np.inf),
+    "log1p": (np.log1p, -1.0, -np.inf),
+    "power": (lambda x: x**1.5, 0.0, np.inf),
+    "power of an array": (lambda x: x ** np.array(1.5), 0.0, np.inf),
+    "reciprocal": (np.reciprocal, 0.0, np.inf),
+    "arccosh far out": (np.arccosh, np.inf, 0.0),
+}
+
+
+@pytest.mark.parametrize(("f", "x", "second"), ENDS.values(), ids=ENDS)
+def test_second_derivative_at_the_end_of_the_domain(f, x, second):
+    with np.errstate(divide="ignore"):
+        assert float(ad.grad(ad.grad(f))(x)) == second
+
+
+@pytest.mark.parametrize("name", ["erf", "erfc", "ndtr", "logit"])
+def test_second_derivative_of_special_functions_at_the_end_of_the_domain(name):
+    pytest.importorskip("scipy")
+    x, second = (0.0, -np.inf) if name == "logit" else (np.inf, 0.0)
+    with np.errstate(divide="ignore"):
+        assert float(ad.grad(ad.grad(getattr(F, name)))(x)) == second
