@@ -144,18 +144,19 @@ def refuse_wrapped(name: str, value: Any, module_type: type) -> None:
         )
 
 
-def refuse_closures(modules: Sequence[Any], module_type: type) -> None:
-    """Refuse to copy a tree in which a function closes over one of its modules: the copy would call the original's."""
-    known = {id(module) for module in modules}
+def refuse_closures(modules: Sequence[Any], leaves: Collection[Tensor], module_type: type) -> None:
+    """Refuse to copy a tree in which a function closes over a part of it: the copy would call the original's."""
+    known = {id(part) for part in (*modules, *leaves)}
+    wanted = (Tensor, module_type)
     for module in modules:
         for name, value in module._attributes():
-            if type(value) in PLAIN or isinstance(value, (Tensor, module_type)):
+            if type(value) in PLAIN or isinstance(value, wanted):
                 continue
-            for function in inside(value, (FunctionType, Tensor, module_type)):
-                if type(function) is FunctionType and any(id(part) in known for part in inside(function, module_type)):
+            for function in inside(value, (FunctionType, *wanted)):
+                if type(function) is FunctionType and any(id(part) in known for part in inside(function, wanted)):
                     raise TypeError(
                         f"{type(module).__name__}.{name} is or holds the function {function.__qualname__!r}, which "
-                        f"refers to a module of this model: in a copy it would still call that one, and train its "
+                        f"refers to a part of this model: in a copy it would still call that one, and train its "
                         f"weights. Make it a method, or functools.partial of one, or ad.recompute(module.forward)"
                     )
 
@@ -279,7 +280,10 @@ def _variables(value: GeneratorType[Any, Any, Any]) -> Iterable[Any]:
 
 def _source(value: Any) -> Iterable[Any]:
     """What an iterator goes through: copying it needs that, so it can be asked for."""
-    made = value.__reduce__()
+    try:
+        made = value.__reduce__()
+    except TypeError:  # it cannot be copied
+        return ()
     return made[1] if isinstance(made, tuple) else ()
 
 

@@ -88,7 +88,8 @@ class Module:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copy the whole tree; bound methods, partials and recomputed functions in it become those of the copies."""
-        refuse_closures(self._walk().modules, Module)
+        walk = self._walk()
+        refuse_closures(walk.modules, [tensor for _, tensor in walk.found], Module)
         made = copy.copy(self)
         memo[id(self)] = made
         for name, value in [*made._attributes()]:

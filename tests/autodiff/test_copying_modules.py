@@ -112,6 +112,8 @@ def test_a_recomputed_function_is_still_like_the_function():
     lambda module: ad.recompute(lambda x: module.linear(x)),
     lambda module: functools.partial(lambda x: module.linear(x)),
     lambda module: lambda x, layer=module.linear: layer(x),
+    lambda module: lambda x, w=module.linear.weight: x @ w,
+    lambda module: functools.cache(lambda x: module.linear(x)),
 ])  # fmt: skip
 def test_a_function_that_would_call_the_original_is_refused(make):
     model = nn.Module()
