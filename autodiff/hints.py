@@ -43,7 +43,7 @@ _MEANINGS: dict[str, tuple[str, ...]] = {
     _WRITE: (
         "np.put", "np.place", "np.putmask", "np.copyto", "np.put_along_axis", "np.fill_diagonal",
     ),
-    _POLYNOMIAL: ("np.poly", "np.polydiv"),
+    _POLYNOMIAL: ("np.polydiv",),
     _FIT: ("np.polyfit", "np.linalg.lstsq", "np.linalg.tensorsolve", "np.linalg.tensorinv"),
     _BINS: ("np.histogram", "np.histogram2d", "np.histogramdd", "np.bincount", "np.histogram_bin_edges"),
     _INTEGERS: (

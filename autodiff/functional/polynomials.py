@@ -15,7 +15,7 @@ from ..node import Array
 from ..protocols import to_array
 from ._twins import operand, twin
 
-__all__ = ["polyadd", "polyder", "polyint", "polymul", "polysub", "polyval"]
+__all__ = ["poly", "polyadd", "polyder", "polyint", "polymul", "polysub", "polyval"]
 
 
 @twin("polyval")
@@ -48,6 +48,42 @@ def polyval(p: Array, x: Array) -> Array:
     for coefficient in _array("polyval", p):
         y = y * x + coefficient
     return y
+
+
+@twin("poly")
+def poly(seq_of_zeros: Array) -> Array:
+    """Coefficients of the polynomial that is zero at some places, and has the leading coefficient 1.
+
+    Parameters
+    ----------
+    seq_of_zeros : array of one axis
+        The places.
+
+    Returns
+    -------
+    array of one axis, longer by one
+
+    Raises
+    ------
+    ValueError
+        For a matrix: its eigenvalues, of which NumPy would make the polynomial, may be complex.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import autodiff.functional as F
+    >>> F.poly(np.array([1.0, -2.0]))
+    array([ 1.,  1., -2.])
+    """
+    zeros = np.atleast_1d(_array("poly", seq_of_zeros))
+    if zeros.ndim != 1:
+        raise ValueError(f"poly takes the zeros in one axis; of a matrix, pass its eigenvalues; got {zeros.shape}")
+    zeros = zeros if zeros.dtype.kind == "f" else zeros.astype(np.float64)
+    one = np.ones(1, zeros.dtype)
+    coefficients: Any = one
+    for zero in zeros:
+        coefficients = np.convolve(coefficients, np.append(one, -zero))
+    return coefficients
 
 
 @twin("polyadd")

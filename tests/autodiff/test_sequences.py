@@ -36,7 +36,8 @@ CALLS = {
         lambda x: np.polymul([0.0, 0.0, 2.0], x[0]), lambda x: np.polymul(x[0], [0.0, 0.0]),
         lambda x: np.polyder(x[0]), lambda x: np.polyder(x[0], 2),
         lambda x: np.polyint(x[0]), lambda x: np.polyint(x[0], 2, k=3.0), lambda x: np.polyint(x[0], 2, x[1, :2]),
-        lambda x: np.polyder(x[0], 0), lambda x: np.polyint(x[0], 0), lambda x: np.polyder(x[0], 4),
+        lambda x: np.poly(x[0]), lambda x: np.polyder(x[0], 0), lambda x: np.polyint(x[0], 0),
+        lambda x: np.polyder(x[0], 4),
     ],
     "cov": [
         lambda x: np.cov(x), lambda x: np.cov(x[0]), lambda x: np.cov(x[0], x[1]), lambda x: np.cov(x, x[0] ** 2),
@@ -116,7 +117,8 @@ def test_functions_of_plain_arrays():
         (lambda x: np.cov(x, fweights=[1, 2]), RuntimeError), (lambda x: np.cov(x, fweights=[0.5] * 4), TypeError),
         (lambda x: np.cov(x, aweights=[-1.0] * 4), ValueError), (lambda x: np.cov(x, ddof=1.5), ValueError),
         (lambda x: np.einsum(x, [0, 52]), ValueError), (lambda x: np.einsum(x, [0, 1], [2]), ValueError),
-        (lambda x: np.einsum(x, 0), TypeError), (lambda x: np.einsum(x, [0, -1]), ValueError),
+        (lambda x: np.poly(x[:, :3]), ValueError), (lambda x: np.einsum(x, 0), TypeError),
+        (lambda x: np.einsum(x, [0, -1]), ValueError),
         (lambda x: np.cov(x, ddof=4), RuntimeWarning),
     ],
 )  # fmt: skip
