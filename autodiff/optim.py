@@ -251,6 +251,7 @@ def clip_grad_norm(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> fl
 def _global_norm(gradients: Sequence[NDArray[Any]]) -> float:
     """Return the L2 norm of all elements together; right also where their squares leave the range of the dtype."""
     flat = [gradient.reshape(-1) for gradient in gradients]
+    flat = [g.astype(np.float32) if g.dtype == np.float16 else g for g in flat]  # half precision loses small squares
     with np.errstate(all="ignore"):
         total = math.fsum(float(g @ g) for g in flat)
         if 1e-30 < total < math.inf:  # float32 squares add up well inside of this

@@ -14,7 +14,7 @@ import numpy as np
 from ..node import Array
 from ..protocols import to_array
 
-__all__ = ["exponents", "is_moderate", "narrow", "scaled", "wide"]
+__all__ = ["exponents", "extreme", "is_moderate", "narrow", "scaled", "wide"]
 
 Axis: TypeAlias = int | tuple[int, ...] | None
 
@@ -44,17 +44,18 @@ def is_moderate(lengths: Array) -> bool:
     return bool(np.all((values > low) & (values < 1 / low)))
 
 
-def exponents(x: Array, axis: Axis, smallest: bool = False) -> Any:
-    """Return, for each group along axes, the power of 2 just above its largest (or smallest) size; 0 for none finite.
-
-    The axes stay in, with length one.
-    """
+def extreme(x: Array, axis: Axis, smallest: bool = False) -> Any:
+    """Return the largest (or smallest) size of each group along axes, which stay in with length one."""
     sizes = np.abs(to_array(x))
     if smallest:
-        chosen = np.min(sizes, axis=axis, keepdims=True, initial=np.inf)
-    else:
-        chosen = np.max(sizes, axis=axis, keepdims=True, initial=0)
-    return np.where(np.isfinite(chosen), np.frexp(chosen)[1], 0)
+        return np.min(sizes, axis=axis, keepdims=True, initial=np.inf)
+    return np.max(sizes, axis=axis, keepdims=True, initial=0)
+
+
+def exponents(x: Array, axis: Axis, smallest: bool = False) -> Any:
+    """Return the exponent of the power of 2 just above each group's `extreme`; 0 where that is not finite."""
+    size = extreme(x, axis, smallest)
+    return np.where(np.isfinite(size), np.frexp(size)[1], 0)
 
 
 def scaled(x: Array, powers: Any) -> Array:

@@ -12,7 +12,7 @@ from ..node import Array
 from ..op import op
 from ..protocols import to_array
 from ._samples import REDUCTIONS, away
-from ._scaling import exponents, is_moderate, narrow, scaled, wide
+from ._scaling import exponents, extreme, is_moderate, narrow, scaled, wide
 from ._twins import operand, twin
 from .reductions import kept_shape
 
@@ -35,7 +35,14 @@ def _length(x: Array, p: float, axis: Axis, keepdims: bool) -> Array:
     if is_moderate(np.sqrt(total)):
         return _root(total, p)
     shift = exponents(x, axis, smallest=p < 0)
-    length = _root(_sum_of_powers(scaled(x, -shift), p, axis, keepdims), p)
+    x = scaled(x, -shift)
+    if p == 2:
+        length = _root(_sum_of_powers(x, p, axis, keepdims), p)
+    else:  # a high power even of a half is 0; none of 1 is
+        unit = extreme(x, axis, smallest=p < 0)
+        unit = np.where((unit > 0) & np.isfinite(unit), unit, 1).astype(x.dtype)
+        length = _root(_sum_of_powers(x / unit, p, axis, keepdims), p)
+        length = length * np.reshape(unit, np.shape(length))
     return np.ldexp(length, np.reshape(shift, np.shape(length)))
 
 

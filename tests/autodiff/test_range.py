@@ -65,6 +65,15 @@ def test_a_length_that_is_infinite_has_a_direction(f):
     np.testing.assert_allclose(dx, value_and_grad(f, [1.2, 1.6])[1])
 
 
+@pytest.mark.parametrize("dtype", [HALF, SINGLE, DOUBLE])
+@pytest.mark.parametrize("p", [40, 200, 3000, -200, -3000])
+def test_lengths_of_high_orders(p, dtype):
+    y, dx = value_and_grad(lambda x: np.linalg.norm(x, p), [0.5, -0.5, 0.75 if p < 0 else 0.25], dtype)
+    np.testing.assert_allclose(y, 0.5 * 2 ** (1 / p), rtol=1e-3 if dtype == HALF else 1e-6)
+    share = 0.5 * 2 ** (1 / p)  # the two share the slope of the largest, or smallest, size
+    np.testing.assert_allclose(dx, [share, -share, 0], rtol=2e-3, atol=1e-6)
+
+
 def test_groups_of_all_sizes_beside_each_other():
     x = np.array([[3.0, 4.0], [3e200, 4e200], [0.0, 0.0], [3e-200, 4e-200], [np.nan, 1.0]])
     y, dx = value_and_grad(lambda x: np.linalg.norm(x, axis=1), x)
