@@ -41,6 +41,7 @@ import numpy as np
 from ..node import Array
 from ..op import op, save
 from ..protocols import to_array
+from ._scaling import narrow, wide
 from ._scores import Block, Scores, part, scale_of, softmax_over_keys
 from .dropout import Rng, draw_kept, scale_kept
 from .dropout import dropout as drop
@@ -157,6 +158,8 @@ def scaled_dot_product_attention(
            [2.339523, 3.339523]])
     """
     _check(q, k, v, mask)
+    dtype = np.result_type(q, k, v, *([] if mask is None or mask.dtype == bool else [mask]))
+    q, k, v = wide(q), wide(k), wide(v)
     scores = Scores(q, k, mask, causal, scale)
     keep = draw_kept((*q.shape[:-1], k.shape[-2]), dropout, rng)
     keep = None if keep is None else np.ascontiguousarray(scores.by_group(keep).mT)
@@ -177,7 +180,7 @@ def scaled_dot_product_attention(
             part(rows[0], block.s)[...], part(rows[1], block.s)[...] = largest, total
         dropped = p if keep is None else p * scale_kept(keep[block.s], dropout, p.dtype)
         np.matmul(dropped.mT, values[block.k], out=result[block.q])
-    return save(out, weights=weights, rows=rows, keep=keep)
+    return save(narrow(out, dtype), weights=weights, rows=rows, keep=keep)
 
 
 @scaled_dot_product_attention.vjp("q", "k", "v", "mask")
@@ -185,6 +188,8 @@ def _(
     g: Array, q: Array, k: Array, v: Array, mask: Array, out: Array, weights: list[Array] | None, rows: Array,
     keep: Array, causal: bool, scale: float | None, dropout: float, needs: tuple[bool, ...],
 ) -> tuple[Array, ...]:  # fmt: skip
+    dtype = out.dtype
+    g, q, k, v, out = wide(g), wide(q), wide(k), wide(v), wide(out)
     scores = Scores(q, k, mask, causal, scale)
     values, result, cotangents = map(scores.by_group, (v, out, g))
     # they lie in memory as q, k and v do, so that heads which are views of features hand them back as views
@@ -215,7 +220,8 @@ def _(
     for product in (dq, dk):
         if product is not None:
             product *= scores.scale
-    return *gradients, None if dm is None else dm.mT.reshape(mask.shape)
+    gradients.append(None if dm is None else dm.mT.reshape(mask.shape))
+    return tuple([None if x is None else narrow(x, dtype) for x in gradients])
 
 
 def _collect(total: Array, block: Block, left: Array, right: Array) -> None:
