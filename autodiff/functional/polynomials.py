@@ -78,7 +78,8 @@ def poly(seq_of_zeros: Array) -> Array:
     zeros = np.atleast_1d(_array("poly", seq_of_zeros))
     if zeros.ndim != 1:
         raise ValueError(f"poly takes the zeros in one axis; of a matrix, pass its eigenvalues; got {zeros.shape}")
-    zeros = zeros if zeros.dtype.kind == "f" else zeros.astype(np.float64)
+    kind = np.dtype(np.mintypecode(zeros.dtype.char))
+    zeros = zeros if zeros.dtype == kind else zeros.astype(kind)
     one = np.ones(1, zeros.dtype)
     coefficients: Any = one
     for zero in zeros:
