@@ -46,8 +46,8 @@ def whole(name: str, value: Any, low: int) -> int:
 
 def real(name: str, value: Any, below: float = math.inf, upto: float = math.inf) -> float:
     """Return a number of at least 0, less than `below`, at most `upto`, as a float; refuse all else, NaN and bools."""
-    number = plain(value)
-    if not is_number(number) or not 0 <= number < below or number > min(upto, sys.float_info.max):
+    number = value if type(value) is float else plain(value)
+    if not is_number(number) or not 0 <= number < below or number > upto or number > sys.float_info.max:
         bound = "at least 0" if is_number(number) and number < 0 else "a finite number of at least 0"
         if min(below, upto) < math.inf:
             bound = f"a number of at least 0 and {f'less than {below:g}' if below < math.inf else f'at most {upto:g}'}"
@@ -57,6 +57,8 @@ def real(name: str, value: Any, below: float = math.inf, upto: float = math.inf)
 
 def is_number(value: Any) -> bool:
     """Tell whether a value is a real number, as arrays of shape () are too; a bool is none."""
+    if type(value) is float:
+        return True
     number = plain(value)
     return isinstance(number, Real) and not isinstance(number, bool)
 

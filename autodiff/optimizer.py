@@ -35,10 +35,12 @@ class _Flat:
         self.bounds = np.cumsum([0, *(p.size for p in parameters)]).tolist()
         self.moments = {name: np.zeros(self.bounds[-1], dtype) for name in moments}
         self.steps = [0] * len(parameters)
-        self.scratch = np.empty((3, min(BLOCK, self.bounds[-1])), dtype)
+        self.scratch = np.empty(min(BLOCK, self.bounds[-1]), dtype)
         self.parts: dict[tuple[int, int], list[NDArray[Any]]] = {}  # where small parameters lie in a block
         tied = {i for places in overlapping([p.data for p in parameters]) for i in places}
         self.joins = [p.size <= SMALL and i not in tied for i, p in enumerate(parameters)]
+        small = sum(p.size for p, joins in zip(parameters, self.joins, strict=True) if joins)
+        self.joined = np.empty((2, min(BLOCK, small)), dtype)  # values and gradient of a block of small parameters
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "parts": {}}  # a copy's would be no views any more
@@ -56,7 +58,8 @@ class _Flat:
         """Yield ranges of neighbours that are to be updated and have equal step counts: usually one, of all of them."""
         first = 0
         for i, parameter in enumerate(self.parameters):
-            if parameter._grad is None or not parameter.requires_grad:
+            node = parameter.node
+            if parameter._grad is None or node is None or not node.requires_grad:
                 if first < i:
                     yield first, i
                 first = i + 1
@@ -90,7 +93,7 @@ class _Flat:
     def _joined(self, first: int, last: int) -> tuple[int, int, NDArray[Any], NDArray[Any]]:
         """Copy small parameters and their gradients together."""
         start, stop = self.bounds[first], self.bounds[last]
-        members, (values, gradient) = self.parameters[first:last], self.scratch[1:, : stop - start]
+        members, (values, gradient) = self.parameters[first:last], self.joined[:, : stop - start]
         np.concatenate([parameter._values for parameter in members], axis=None, out=values)
         np.concatenate([parameter._grad for parameter in members], axis=None, out=gradient)
         return start, stop, values, gradient
@@ -99,7 +102,7 @@ class _Flat:
         """Copy the new values of small parameters back."""
         parts = self.parts.get((first, last))
         if parts is None:
-            values, start = self.scratch[1], self.bounds[first]
+            values, start = self.joined[0], self.bounds[first]
             parts = self.parts[first, last] = [self.part(values, i, start) for i in range(first, last)]
         for parameter, part in zip(self.parameters[first:last], parts, strict=True):
             parameter.data[...] = part
@@ -242,10 +245,10 @@ class Optimizer(ABC):
                     count = flat.steps[first] + 1
                     for a, b, values, gradient in flat.blocks(first, last):
                         moments = [moment[a:b] for moment in flat.moments.values()]
-                        self._update(values, gradient, moments, flat.scratch[0, : b - a], group, count)
-                    for i in range(first, last):
-                        flat.steps[i] = count
-                        flat.parameters[i].stamp()
+                        self._update(values, gradient, moments, flat.scratch[: b - a], group, count)
+                    flat.steps[first:last] = [count] * (last - first)
+                    for parameter in flat.parameters[first:last]:
+                        parameter.stamp()
 
     @abstractmethod
     def _update(
