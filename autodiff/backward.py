@@ -22,6 +22,7 @@ from .arguments import arraylike
 from .broadcasting import may_sum, sum_to
 from .changes import check_unchanged
 from .node import RELEASED, SCALARS, Array, Leaf, Node, Vertex
+from .notes import annotate
 from .rules import Rule
 
 __all__ = ["Watch", "sweep"]
@@ -88,7 +89,7 @@ def sweep(
             results[node] = g
         plan = node.plan
         if plan.saves and node.number < Leaf.written:
-            check_unchanged(node)
+            check_unchanged(node, compared=watch is not None and node.origin is not None)
         if type(g) is list:
             if plan.rules:
                 g = _fill_missing(g, node)
@@ -104,7 +105,7 @@ def sweep(
                 else:  # the two commonest forms, without a detour
                     answer = rule.function(g) if only < 0 else rule.function(g, view.inputs[only])
             except Exception as error:
-                error.add_note(f"in the VJP rule of {_describe(node, rule)}")
+                annotate(error, f"in the VJP rule of {node.op.name!r} ", _describe(node, rule))
                 raise
             for i, contribution in _parts(rule, node, answer, needs) if rule.several else ((rule.first, answer),):
                 parent: Any = node.parents[i]  # not None: what needs a gradient has a place in the graph
@@ -233,7 +234,8 @@ def _parts(rule: Rule, node: Node, answer: Any, needs: tuple[bool, ...]) -> list
     if type(answer) is not tuple or len(answer) != len(needs):
         given = f"a tuple of {len(answer)}" if type(answer) is tuple else f"a {type(answer).__name__}"
         raise TypeError(
-            f"the VJP rule of {_describe(node, rule)} returned {given}, instead of a tuple of {len(needs)} cotangents"
+            f"the VJP rule of {node.op.name!r} {_describe(node, rule)} returned {given}, instead of a tuple of "
+            f"{len(needs)} cotangents"
         )
     arguments = rule.arguments if len(rule.arguments) == len(needs) else range(len(needs))  # of a variadic op, all
     return [(i, part) for i, part, needed in zip(arguments, answer, needs) if needed]  # noqa: B905  # as checked above
@@ -263,4 +265,4 @@ def _fit(contribution: Array, parent: Vertex, node: Node, i: int, g: Array) -> A
 
 def _describe(node: Node, rule: Rule) -> str:
     names = ", ".join(repr(node.op.signature.arguments[i]) for i in rule.arguments)
-    return f"{node.op.name!r} for {names} (node {node.number}{', in ' + node.scope if node.scope else ''})"
+    return f"for {names} (node {node.number}{', in ' + node.scope if node.scope else ''})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from .arguments import arraylike
 from .hints import refuse_settings
-from .node import Spec
+from .node import Plan, Spec, Vertex
 from .protocols import ForeignError, NumPyProtocols, is_foreign
 
-__all__ = ["arrange", "bind", "convert", "output", "outputs", "result", "shapes"]
+__all__ = ["arrange", "bind", "convert", "first_plan", "output", "outputs", "result", "settle"]
 
 
 def arrange(op: Spec, args: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
@@ -65,11 +65,6 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
         missing = signature.required - settings.keys()
         raise TypeError(f"{op.name}() needs the setting {', '.join(sorted(missing))}")
     return bound
-
-
-def shapes(values: Iterable[Any]) -> str:
-    """Name the shapes of the arguments that were given."""
-    return ", ".join([str(np.shape(value)) for value in values if value is not None])
 
 
 def result(op: Spec, out: Any) -> tuple[Any, Any, Any]:
@@ -133,3 +128,37 @@ def convert(op: Spec, arg: Any, args: tuple[Any, ...]) -> Any:
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{op.name}() works on real numbers; got a {type(arg).__name__} of dtype {array.dtype}")
     return array
+
+
+def first_plan(op: Spec, mask: int, values: list[Any], out: Any) -> Plan:
+    """Plan what a call records that is the first of its kind; refuse an output that the op's declaration rules out."""
+    if op.elementwise:
+        shapes = [np.shape(value) for value in values if value is not None]
+        for part in out if isinstance(out, (tuple, list)) else (out,):
+            if part is not None and not _is_broadcast(np.shape(part), shapes):
+                raise ValueError(
+                    f"op {op.name!r} is declared elementwise, but its forward returned the shape {np.shape(part)}, "
+                    f"which is not the broadcast shape of its arguments, {', '.join(map(str, shapes))}. If it is not "
+                    f"elementwise, leave out elementwise=True, or the ufunc that says so"
+                )
+    return op.plan(mask, len(values))
+
+
+def _is_broadcast(shape: tuple[int, ...], shapes: list[tuple[int, ...]]) -> bool:
+    """Tell whether a shape is what others broadcast to."""
+    try:
+        return shape == np.broadcast_shapes(*shapes)
+    except ValueError:
+        return False
+
+
+def settle(plan: Plan, args: Sequence[Any], values: list[Any]) -> list[Vertex | None]:
+    """Make what is constant in a call ready to be kept: integers and booleans copied, and tensors at their places.
+
+    Positions, conditions and classes are a few bytes beside the numbers that they choose, and are often written anew
+    for the next call. The place of a constant is drawn, and by it a later write to its data is noticed.
+    """
+    for i, value in enumerate(values):
+        if plan.keep is not None and plan.keep[i] and isinstance(value, np.ndarray) and value.dtype.kind != "f":
+            values[i] = np.array(value)
+    return [arg.vertex() if isinstance(arg, NumPyProtocols) else None for arg in args]

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from . import anomaly, binding, modes
 from .backward import Pick
 from .node import OPS, SCALARS, TWINS, Leaf, Node, Spec, Vertex, record
+from .notes import annotate
 from .protocols import as_numpy
 from .saving import Saved, save
 from .sharing import view_of
@@ -127,14 +128,16 @@ class Op(Spec, Generic[P, R]):
             if type(arg) is Tensor:
                 tensors = True
                 vertex = arg.node
-                if vertex is None:
-                    loose = True
-                elif type(vertex) is Node or vertex.requires_grad:
+                if vertex is not None and (type(vertex) is Node or vertex.requires_grad):
                     mask += bit
+                else:
+                    loose = True
                 values.append(arg._values)
                 parents.append(vertex)
             else:
-                values.append(arg if type(arg) in _AS_THEY_ARE else binding.convert(self, arg, args))
+                if type(arg) not in _AS_THEY_ARE:
+                    arg, loose = binding.convert(self, arg, args), True
+                values.append(arg)
                 parents.append(None)
             bit += bit
         if decompose and tensors and self.decomposed is not None:
@@ -143,7 +146,7 @@ class Op(Spec, Generic[P, R]):
         try:
             out = forward(*values, **settings) if settings else forward(*values)
         except Exception as error:
-            error.add_note(f"in the op {self.name!r}, on arguments of shapes {binding.shapes(values)}")
+            annotate(error, f"in the op {self.name!r}", ", on arguments of shapes ", values)
             raise
         extra, kind = None, type(out)
         if kind is Saved:
@@ -155,7 +158,7 @@ class Op(Spec, Generic[P, R]):
             anomaly.check_forward(self, values, out)
         if not (mask and recorded):
             return self._constants(out, args)
-        plan = self.plans.get(mask + bit) or self.plan(mask, len(args))
+        plan = self.plans.get(mask + bit) or binding.first_plan(self, mask, values, out)
         if not plan.rules:  # all arguments to differentiate are declared to have no gradient
             return self._constants(out, args)
         root = None
@@ -172,8 +175,8 @@ class Op(Spec, Generic[P, R]):
             kind = type(out)
             if kind is not tuple and dtype.kind != "f":
                 return self._constants(out, args)
-        if loose:  # constants have a place too: it is drawn, and by it a later write to their data is noticed
-            parents = [arg.vertex() if type(arg) is Tensor else None for arg in args]
+        if loose:
+            parents = binding.settle(plan, args, values)
         if extra is not None or plan.values:
             extra = self.select(plan, extra or {})
         node = record(plan, (*parents,), values, out, extra, bound, shape, dtype, scope, root)

@@ -25,6 +25,7 @@ from .anomaly import arrays_in
 from .calls import follows
 from .functional.dropout import Draws
 from .node import Node, Plan, Spec, Vertex, clock, record
+from .notes import annotate
 from .op import PICK
 from .protocols import to_array
 from .tensor import Tensor, wrap
@@ -186,7 +187,7 @@ class _Replay:
         try:
             out = self.context.copy().run(self._run, mode)
         except Exception as error:
-            error.add_note(f"while {self.name!r} was recomputed for the backward pass")
+            annotate(error, f"while {self.name!r} was recomputed for the backward pass")
             raise
         values = [value for _, value in leaves(out)]
         return [values[i] for i in self.places if i < len(values)]

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..broadcasting import sum_to
 from ..node import TWINS, Array
 from ..op import op, save
 from .indexing import scatter_add
@@ -27,7 +28,6 @@ MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 @op(
     numpy=np.broadcast_to,
-    elementwise=True,
     linear=True,
     samples=lambda rng: [
         (rng.normal(size=3), {"shape": (4, 3)}),
@@ -70,13 +70,13 @@ def broadcast_to(array: Array, *, shape: Lengths) -> Array:
     >>> x.grad
     array([4., 4., 4.])
     """
-    return np.broadcast_to(array, shape)
+    return save(np.broadcast_to(array, shape), original=np.shape(array))
 
 
 @broadcast_to.vjp("array")
-def _(g: Array) -> Array:
-    # Every copy contributes: the sum over the repeated axes, which the engine takes for every op that broadcasts.
-    return g
+def _(g: Array, original: tuple[int, ...]) -> Array:
+    # Every copy contributes: the sum over the repeated axes.
+    return sum_to(g, original)
 
 
 @op(

@@ -379,4 +379,4 @@ def _read(
             f"{shape[-1]} classes: ids go from 0 to {shape[-1] - 1}"
             + ("" if ignored is not None else "; targets to leave out need ignore_index=")
         )
-    return given.astype(np.intp, copy=False), ignored
+    return given.astype(np.intp), ignored  # a copy, since a caller may write the next targets there
