@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..node import Array
 from ..protocols import to_array
+from ._scaling import exponents, scaled
 from ._twins import operand, twin
 from .statistics import average
 
@@ -114,11 +115,19 @@ def corrcoef(x: Array, y: Array = None, rowvar: bool = True, *, dtype: DTypeLike
     array([[1.   , 0.866],
            [0.866, 1.   ]])
     """
-    c = cov(x, y, rowvar, dtype=dtype)
+    c = cov(_without_unit(x, rowvar), None if y is None else _without_unit(y, rowvar), rowvar, dtype=dtype)
     if not c.ndim:
         return c / c
     deviations = np.sqrt(np.diagonal(c))
     return np.clip(c / deviations[:, None] / deviations, -1, 1)
+
+
+def _without_unit(m: Array, rowvar: bool) -> Array:
+    """Bring variables to sizes of about 1, so that no square leaves the range. No correlation depends on units."""
+    m = operand(m)
+    if m.dtype.kind != "f" or m.dtype == np.float16:  # of which `cov` makes double precision
+        return m
+    return scaled(m, -exponents(m, 0 if m.ndim == 2 and not rowvar else -1)) if m.ndim else m
 
 
 def _rows(m: Array, rowvar: bool) -> Array:

@@ -92,6 +92,15 @@ def test_second_derivatives_where_squares_leave_the_range(f, size):
     np.testing.assert_allclose(ad.hessian(f)(size * x) * size, ad.hessian(f)(x), rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_correlations_do_not_depend_on_units(size):
+    x, y = np.array([1.0, 2.0, 4.0]), np.array([2.0, 1.0, 5.0])
+    r, dx = value_and_grad(lambda x: np.corrcoef(x, y)[0, 1], x * size)
+    expected, slope = value_and_grad(lambda x: np.corrcoef(x, y)[0, 1], x)
+    np.testing.assert_allclose(r, expected, rtol=1e-14)
+    np.testing.assert_allclose(dx * size, slope, rtol=1e-12)
+
+
 def test_variances_of_large_numbers():
     y, dx = value_and_grad(np.var, [200.0, -200.0, 200.0], HALF)
     assert y == np.float16(200**2 * 8 / 9)
