@@ -24,7 +24,7 @@ from .protocols import to_array
 from .tensor import Tensor, wrap
 from .trees import is_leaf, leaves, matching, rebuild
 
-__all__ = ["Call", "follows", "recorded_among"]
+__all__ = ["Call", "follows", "in_use", "recorded_among", "used"]
 
 
 class Call:
@@ -72,7 +72,8 @@ class Call:
         self.variables = [self._variable(*place) for place in places]
         fresh = iter(self.variables)
         inside = {i: rebuild(tree, fresh) for i, tree in self.trees.items()}
-        with modes.transforming(decompose=twice or self.recorded), _in_use(self.variables):
+        vertices = {x.node for x in self.variables if x.node is not None}
+        with modes.transforming(decompose=twice or self.recorded), in_use(vertices):
             out = function(*(inside.get(i, arg) for i, arg in enumerate(args)), **kwargs)
         self.end = clock()
         self.aux: Any = None
@@ -91,7 +92,7 @@ class Call:
             return
         ends = self._outside(self.ends)
         if not self.recorded:  # called in another thread than the transform that is running, perhaps
-            self.recorded = _lead_to(_used, ends | self._outside(leaf for _, leaf in leaves(self.aux)))
+            self.recorded = _lead_to(used(), ends | self._outside(leaf for _, leaf in leaves(self.aux)))
         self.tied = self.recorded and bool(ends)
 
     def _outside(self, values: Iterable[Any]) -> set[Vertex]:
@@ -181,18 +182,23 @@ class Call:
         return trees[0] if self.single else tuple(trees)
 
 
-_used: set[Vertex] = set()
-"""The variables of all transforms that are running their functions, in any thread."""
+_used: list[set[Vertex]] = []
+"""The variables of each transform that is running its function, in any thread."""
 
 
 @contextlib.contextmanager
-def _in_use(variables: Sequence[Tensor]) -> Iterator[None]:
-    vertices = {x.node for x in variables if x.node is not None}
-    _used.update(vertices)
+def in_use(vertices: set[Vertex]) -> Iterator[None]:
+    """Let other threads know that a transform differentiates with respect to some vertices."""
+    _used.append(vertices)
     try:
         yield
     finally:
-        _used.difference_update(vertices)
+        _used.remove(vertices)  # or an equal one
+
+
+def used() -> set[Vertex]:
+    """Return the variables of all transforms that are running their functions."""
+    return set[Vertex]().union(*_used)
 
 
 def recorded_among(tree: Any) -> bool:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from . import modes
 from .anomaly import arrays_in
-from .calls import follows
+from .calls import follows, in_use, used
 from .functional.dropout import Draws
 from .node import Node, Plan, Spec, Vertex, clock, record
 from .notes import annotate
@@ -135,7 +135,7 @@ class _Recomputed(Generic[P, R]):
 class _Replay:
     """What is kept of a call: how to make it again, and by what to recognise what it computed."""
 
-    __slots__ = ("begin", "call", "context", "decomposed", "draws", "name", "places", "seals")
+    __slots__ = ("begin", "call", "context", "decomposed", "draws", "name", "places", "seals", "used")
 
     def __init__(
         self, call: functools.partial[Any], context: contextvars.Context, draws: Draws, places: list[int],
@@ -145,6 +145,7 @@ class _Replay:
         self.seals, self.begin = seals, begin
         self.name = getattr(call.func, "__qualname__", type(call.func).__name__)
         self.decomposed = modes.current().decompose
+        self.used = used()  # by what transforms around differentiate: one inside, in another thread, asks for it
 
     def __call__(self, node: Node, recorded: bool) -> list[Vertex]:
         """Make the call again; return the vertices of its results, whose graph ends at the parents of the node."""
@@ -193,7 +194,7 @@ class _Replay:
         return [values[i] for i in self.places if i < len(values)]
 
     def _run(self, mode: AbstractContextManager[Any]) -> Any:
-        with mode, self.draws.repeated():
+        with mode, self.draws.repeated(), in_use(self.used):
             return self.call()
 
     def _differs(self, how: str) -> RuntimeError:

@@ -99,10 +99,10 @@ def test_the_auxiliary_output_of_an_inner_transform_is_followed_by_the_outer():
 # --- other threads ---
 
 
-def in_a_thread(f):
+def in_a_thread(f, *args):
     """Call a function in a thread that knows nothing of its caller's."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(f).result()
+        return pool.submit(f, *args).result()
 
 
 @pytest.mark.parametrize(
@@ -179,3 +179,22 @@ def test_an_auxiliary_output_depends_on_the_outside_without_the_derivative():
     f = Op(rms)
     f.vjp("x")(lambda g, x, length: g * x / (x.size * length))
     assert ad.grad(lambda x: ad.grad(lambda y: (f(y), x * x), has_aux=True)(VECTOR)[1])(2.0) == 4.0
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: in_a_thread(ad.grad(lambda z: z * z * x), x),
+        lambda x: in_a_thread(ad.grad(lambda z: z * z * x), 0.7),
+        lambda x: sum(in_a_thread(ad.value_and_grad(lambda z: np.tanh(z * x) * z), 0.7)) * x,
+        lambda x: in_a_thread(ad.grad(lambda z: F.softplus(z * x)), 0.7),
+        lambda x: in_a_thread(lambda: ad.hvp(lambda z: z**3 * x, (0.7,), (1.0,))),
+        lambda x: np.sum(in_a_thread(ad.jacobian(lambda z: z**3 * x), np.array([0.7, 0.2]))),
+        lambda x: in_a_thread(lambda: in_a_thread(ad.grad(lambda z: z * z * x), 0.7) * x),
+    ],
+)
+@pytest.mark.parametrize("outer", [ad.grad, lambda f: ad.grad(ad.grad(f)), ad.hessian])
+def test_a_derivative_in_another_thread_is_recomputed_as_it_was(outer, f):
+    expected = outer(f)(np.float64(0.7))
+    for recomputed in (ad.recompute(f), ad.recompute(lambda x: ad.recompute(f)(x))):
+        np.testing.assert_allclose(outer(recomputed)(np.float64(0.7)), expected, rtol=1e-12)
