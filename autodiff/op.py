@@ -245,7 +245,8 @@ def op(forward: Any = None, /, *, override: bool = False, **declared: Any) -> An
     numpy : ufunc or NumPy function, optional
         Its calls on tensors record this op. A ufunc makes the op elementwise.
     elementwise : bool
-        The arguments broadcast, and the engine sums cotangents back over the broadcast axes.
+        The arguments broadcast, the output has their broadcast shape, and the engine sums cotangents back over the
+        broadcast axes. The first recorded call with another shape raises a ValueError.
     linear : bool
         The op is linear in its arguments together, so it can be tested exactly.
     surrogate : bool

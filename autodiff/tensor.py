@@ -101,7 +101,10 @@ class Tensor(Lasting, ArrayMethods):
 
     @property
     def grad(self) -> NDArray[Any] | None:
-        """The gradient that backward passes have added up here, or None."""
+        """The gradient that backward passes have added up here, or None.
+
+        Each of them makes a new array, so one that was taken from here stays as it was.
+        """
         if self._grad is None and type(self.node) is Node and self.node.tensor is None:
             warnings.warn(
                 f"the gradient of a result (of {self.node.op.name!r}) is not kept, so .grad is None; call "
