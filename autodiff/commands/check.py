@@ -36,6 +36,7 @@ UNVARIED = "never varied"
 REMARKS = {
     "once": "once: the rule has no derivative of its own; a second derivative through it raises",
     "surrogate": "surrogate: the rule is not the derivative, on purpose; its values were not compared",
+    "kinks": "kinks: second derivatives were left out where the gradient itself has a kink or jump",
     "constant": "constant: no argument is differentiated, so there is no rule to check",
     UNVARIED: "never varied: a setting has one value in all samples, so a rule that is wrong for others passes",
 }
@@ -75,8 +76,11 @@ class Outcome:
         skipped = [f"skipped: {', '.join(dict.fromkeys(self.skipped))}"] if self.skipped else []
         if self.is_skipped:
             return skipped[0]
-        unvaried = f"never varied: {', '.join(self.unvaried)}"
-        remarks = [unvaried if remark == UNVARIED else remark for remark in self.remarks]
+        full = {
+            UNVARIED: f"never varied: {', '.join(self.unvaried)}",
+            "kinks": f"kinks: {sum(report.left_out for report in self.reports)} elements",
+        }
+        remarks = [full.get(remark, remark) for remark in self.remarks]
         return ", ".join(["passed", *remarks, *skipped])
 
     @property
@@ -92,6 +96,8 @@ class Outcome:
             found.append("surrogate")
         if any(ONCE in report.skipped.get("second-order", "") for report in self.reports):
             found.append("once")
+        if any(report.left_out for report in self.reports):
+            found.append("kinks")
         if not any(report.passed for report in self.reports):
             found.append("constant")
         elif self.unvaried:

@@ -65,6 +65,21 @@ def check_linearity(e: Examination) -> None:
     for power in (30, -30):
         scaled = [np.asarray(2.0**power * u)[()] for u in e.cotangents[0]]
         _add_up(e, scaled, [(2.0**power * u,) for u in e.gradients[0]], f"2**{power} u")
+    _add_outputs(e)
+
+
+def _add_outputs(e: Examination) -> None:
+    """Of several outputs, compare what each gives alone, the others not being used, and what all but it give."""
+    u = e.cotangents[0]
+    if len(u) < 2:
+        return
+    for k in range(len(u)):
+        one, rest = (
+            [g if (j == k) is alone else np.zeros_like(g)[()] for j, g in enumerate(u)] for alone in (True, False)
+        )
+        with np.errstate(all="ignore"):  # as in check_zero
+            parts = zip(e.pull(e.trial, one), e.pull(e.trial, rest), strict=True)
+        _add_up(e, u, list(parts), f"all outputs' cotangents, of which output {k}'s and the others' were given apart")
 
 
 def _add_up(e: Examination, cotangents: list[Any], terms: list[tuple[Any, ...]], what: str) -> None:
@@ -187,16 +202,21 @@ def check_float32(e: Examination) -> None:
     with np.errstate(all="ignore"):
         given = e.cast_cotangents(e.cotangents[0])
         got = e.pull(e.single, given)
-        if not all(np.isfinite(value).all() for value in (*e.single.values, *got)):
+        want = e.pull(e.double, [np.asarray(g, np.float64)[()] for g in given])
+        if not all(map(_fits_single, (*e.double.values, *want))):
             e.report.skipped["float32"] = "the values overflow single precision"
             return
-        want = e.pull(e.double, [np.asarray(g, np.float64)[()] for g in given])
         for k, (i, a, b) in enumerate(zip(e.wrt, got, want, strict=True)):
             largest = float(np.max(np.abs(b), initial=0.0))
             room = max(2e-4 * min(1.0, largest), CANCELLED_SINGLE * e.reach(given))
             if not e.agree(a, b, 2e-4, room, e.wobble_of_single, k):
                 off = f"{float(np.max(np.abs(a - b))):.3g}, the largest entry being {largest:.3g}"
                 line = f"the float32 gradient differs from the float64 one by {off}"
+                if not np.isfinite(a).all():
+                    raise e.subject.wrong(
+                        "float32", i, "the float32 gradient is not finite where the float64 one is, and small enough",
+                        suspect="a number on the way overflows: take another form, as tanh' = 1 - tanh^2",
+                    )  # fmt: skip
                 lost = _lost_by_the_forward(e) if largest else 0.0
                 if lost > max(1e-5, 0.1 * float(np.max(np.abs(a - b))) / largest):
                     raise e.subject.unclear(
@@ -205,6 +225,11 @@ def check_float32(e: Examination) -> None:
                         f"which is ill-conditioned here, or inexact in single precision: use better samples",
                     )  # fmt: skip
                 raise e.subject.wrong("float32", i, line)
+
+
+def _fits_single(values: Any) -> bool:
+    """Tell whether numbers are finite in single precision: NaN there comes from the rule, not from their size."""
+    return bool(np.isfinite(np.asarray(values, np.float32)).all())
 
 
 def _lost_by_the_forward(e: Examination) -> float:

@@ -13,12 +13,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import modes
 from ..op import Op
 from ..rules import Rule
 from ..saving import Saved
 from .numeric import Vector, flat
 from .report import CheckError, Subject, VJPReport
-from .trial import Recording, Trial, contents
+from .trial import OWN_RULE, Recording, Trial, contents
 from .value import Problem
 
 __all__ = ["Examination", "declared_of", "in_precision"]
@@ -85,12 +86,14 @@ class Examination:
 
     @cached_property
     def recording(self) -> Recording | str:
-        """The backward pass for the first cotangent, recorded; or why there is none, since it must raise then."""
-        if self.op.decomposed is not None:
-            return "the op is fused: its higher derivatives are those of its decomposition"
+        """The backward pass for the first cotangent, recorded; or why there is none, since it must raise then.
+
+        Higher derivatives of a fused op are those of its decomposition.
+        """
+        mode = OWN_RULE if self.op.decomposed is None else modes.recording()
         try:
             with np.errstate(all="ignore"):
-                return Recording(self.record(self.values), self.cotangents[0])
+                return Recording(Trial(self.op, self.values, self.settings, self.wrt, mode), self.cotangents[0])
         except Exception as error:
             return f"the rule cannot be differentiated, and raises ({type(error).__name__}: {_first_line(error)})"
 

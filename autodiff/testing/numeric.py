@@ -2,8 +2,8 @@
 
 One line through the inputs is looked at from five points. They give the derivative to fourth order, and also the slopes
 on either side to second order for nothing, so that a kink is seen instead of being averaged. Where the sides disagree,
-or a point lies outside the function's domain, the step is halved until two steps agree; if none do, the answer is that
-there is no answer.
+or a point lies outside the function's domain, the step is made smaller until two steps agree; if none do, the answer is
+that there is no answer.
 """
 
 from __future__ import annotations
@@ -29,11 +29,16 @@ Forward: TypeAlias = Callable[[Sequence[Any]], Vector]
 Line: TypeAlias = Callable[[float], Vector]
 """The outputs at a signed distance along some direction."""
 
-STEP = 2.0**-10
+STEP = 5_057_837 * 2.0**-32
 """Relative step: close to 1e-3, where central differences of fourth order lose least to truncation and rounding
-together; a power of two, so that the points lie where they are said to lie."""
+together. It has few digits, so that the points lie where they are said to lie. They are those of a prime, far from all
+multiples of powers of 2 and 10: on a function that is rounded to such, or a wave of such a period, a step that is a
+multiple would see a slope that is not there."""
 
-HALVINGS = 40
+SHRINK = 15 / 32
+"""Factor from one step to the next, which shall agree: not one half, by which a number of grid cells can shrink too."""
+
+TIMES = 36
 """Steps go down to 1e-15, where rounding has long drowned what is not next to a pole."""
 
 
@@ -58,7 +63,7 @@ def step_for(x: float) -> float:
     return STEP * 2.0 ** math.floor(math.log2(abs(x))) if 1.0 < abs(x) < math.inf else STEP
 
 
-def too_small(size: float, step: float = STEP * 2.0**-HALVINGS) -> str:
+def too_small(size: float, step: float = STEP * SHRINK**TIMES) -> str:
     """Say so where an element, or the largest, is smaller than every step that was made; by default than any step."""
     if not 0 < size < step:
         return ""
@@ -89,16 +94,17 @@ def differs_by_side(slopes: Slopes, noise: Any) -> NDArray[np.bool_]:
 
     For a smooth function the two agree up to h^3/2 times the fourth derivative, since their terms of second order are
     equal; a thousandth is far above that, except where the first derivative vanishes. A millionth of the steepest one
-    counts as nothing.
+    counts as nothing. Rounding weighs three times as much as in the central slope: its coefficients add up to 5 here,
+    to 3/2 there.
     """
     size = np.maximum(np.abs(slopes.left), np.abs(slopes.right))
     steepest = np.max(size, axis=0, initial=0.0, where=np.isfinite(size))
-    differs: NDArray[np.bool_] = gap_of(slopes) > 1e-3 * size + 1e-6 * steepest + noise
+    differs: NDArray[np.bool_] = gap_of(slopes) > 1e-3 * size + 1e-6 * steepest + 3 * noise
     return differs
 
 
 def settle(line: Line, at: Vector, h: float, rtol: float, weights: Any = 1.0) -> Derivative:
-    """Halve the step from h until two steps agree, and the two sides with each other.
+    """Make the step smaller, from h on, until two steps agree, and the two sides with each other.
 
     Weights say what each output matters: the sum of them is what has to agree, to a tenth of the tolerance that the
     derivative will be used with.
@@ -114,8 +120,8 @@ def settle(line: Line, at: Vector, h: float, rtol: float, weights: Any = 1.0) ->
     first, apart = h, False
     with np.errstate(all="ignore"):  # points outside the domain are expected, and give NaN
         before = slopes_along(line, at, h)
-        for _ in range(HALVINGS):
-            h /= 2
+        for _ in range(TIMES):
+            h *= SHRINK
             now = slopes_along(line, at, h)
             noise = np.where(now.central != 0, noise_of(size, h), 0.0)
             agree = total(now.central - before.central) <= 0.1 * rtol * total(now.central) + total(noise)
@@ -127,9 +133,15 @@ def settle(line: Line, at: Vector, h: float, rtol: float, weights: Any = 1.0) ->
             if drowned if apart else total(noise) > 1e-3 * total(now.central):
                 break  # smaller steps show nothing but rounding
             before = now
+        beside = [np.abs(line(2 * side) - line(side)) / first for side in (-first, first)]
+        nearby = total(np.nan_to_num(np.maximum(*beside), posinf=0.0))
         if apart:  # x |x| at 1e-9 looks like a kink where rounding ends the search; the slope beside it says otherwise
-            beside = [np.abs(line(2 * side) - line(side)) / first for side in (-first, first)]
-            apart = total(gap_of(now)) > 1e-4 * total(np.nan_to_num(np.maximum(*beside), posinf=0.0))
+            apart = total(gap_of(now)) > 1e-4 * nearby
+        # x |x| at 0 is as smooth as a derivative needs: its one-sided slopes are equal, and the central one, to which
+        # the second derivative's jump adds a share in proportion to the step, tends to them.
+        middle = (now.left + now.right) / 2
+        if total(gap_of(now)) <= 1e-6 * nearby and total(now.central - middle) <= 2 * now.step / first * nearby:
+            return Derivative(Slopes(middle, now.left, now.right, now.step), "smooth")
     return Derivative(now, "kink" if apart else "unsettled")
 
 
@@ -139,14 +151,14 @@ def gap_of(slopes: Slopes) -> Vector:
 
 
 def _sides_meet(before: Slopes, now: Slopes, noise: Vector) -> bool:
-    """Whether the slopes on both sides are one, or become one: half the step leaves an eighth of curvature's share."""
+    """Whether the slopes on both sides are one, or become one: the next step leaves a tenth of curvature's share."""
     return bool(np.all(~differs_by_side(now, noise) | (gap_of(now) <= 0.3 * gap_of(before))))
 
 
 def _sides_stay_apart(before: Slopes, now: Slopes, noise: Vector) -> bool:
     """Whether each side has a slope of its own.
 
-    Half the step changes neither of them, while it would shrink what curvature puts between them, and enlarge what
+    The next step changes neither of them, while it would shrink what curvature puts between them, and enlarge what
     rounding does.
     """
     change = np.maximum(np.abs(now.left - before.left), np.abs(now.right - before.right))

@@ -92,6 +92,8 @@ class VJPReport:
         Arguments that were varied: floating, not empty, and not declared to have the derivative zero.
     saved : tuple of str
         Saved floating values that were tried for `saved_in_vain`.
+    left_out : int
+        Elements at which the gradient itself has a kink or jump, so that their second derivatives were left out.
     turned : tuple of str
         Settings to which a check gave other values than the call's: axes.
     never_varied : tuple of str
@@ -111,6 +113,7 @@ class VJPReport:
     saved_in_vain: tuple[str, ...] = ()
     varied: tuple[str, ...] = ()
     saved: tuple[str, ...] = ()
+    left_out: int = 0
     turned: tuple[str, ...] = ()
     never_varied: tuple[str, ...] = ()
 
@@ -130,6 +133,8 @@ class VJPReport:
             checks = f"checks: {', '.join(self.passed)}"
             lines += textwrap.wrap(checks, 110, subsequent_indent="  ", break_on_hyphens=False)
         lines += [f"skipped: {kind} ({reason})" for kind, reason in self.skipped.items()]
+        if self.left_out:
+            lines.append(f"second-order: left out {self.left_out} elements, at kinks or jumps of the gradient")
         if self.saved_in_vain:
             lines.append(f"saved, but not needed here: {', '.join(self.saved_in_vain)}")
         if self.never_varied:

@@ -18,7 +18,7 @@ from ..rules import Rule
 from ..tensor import Tensor, wrap
 from ..trees import leaves
 
-__all__ = ["Recording", "Trial", "arrays_in", "contents", "split"]
+__all__ = ["OWN_RULE", "Recording", "Trial", "arrays_in", "contents", "split"]
 
 OWN_RULE = modes.Switch(record=True, decompose=False)
 """Whatever mode the caller is in, it is the op's own rule that is checked."""

@@ -53,7 +53,7 @@ class Problem(NamedTuple):
     rtol: float
     atol: float
     scheme: Literal["central5", "complex"]
-    kinks: Literal["error", "subgradient"]
+    kinks: Literal["error", "subgradient", "leave out"]
     kind: str = "value"
     """What a mismatch is called."""
 
@@ -82,6 +82,7 @@ def compare(problem: Problem, report: VJPReport) -> tuple[int, ...]:
     columns = {one.argument: one for one in made}
     for one in made:
         report.note(*one.compare(columns))
+        report.left_out += one.left_out
     return tuple(one.argument for one in made if one.is_vacuous)
 
 
@@ -135,6 +136,7 @@ class _Columns:
         self.shape = np.shape(problem.values[argument])
         self.weights = np.sum(np.abs(problem.cotangents), axis=0)
         self.kinks: dict[int, Slopes] = {}
+        self.left_out = 0
         flat_x = np.asarray(problem.values[argument]).reshape(-1)
         self.steps = np.array([step_for(x) for x in flat_x])
         self.reach = self.steps / STEP  # size of each element, at least one
@@ -178,7 +180,10 @@ class _Columns:
         index = self._index(j)
         name = subject.element(self.argument, index)
         where = f"{name} = {float(np.asarray(problem.values[self.argument])[index]):.6g}"
-        if found.verdict == "kink":
+        if found.verdict != "smooth" and problem.kinks == "leave out":
+            self.jacobian[:, j] = np.nan
+            self.left_out += 1
+        elif found.verdict == "kink":
             o = int(np.argmax(np.abs(found.slopes.right - found.slopes.left)))
             left, right = float(found.slopes.left[o]), float(found.slopes.right[o])
             if problem.kinks == "error":
@@ -345,13 +350,14 @@ class _Projections:
         rng = np.random.default_rng(problem.subject.seed)
         self.directions = rng.choice([-1.0, 1.0], size=(PROJECTIONS, value.size)) * reach
         self.rows = np.arange(PROJECTIONS) % len(problem.cotangents)
+        self.left_out = 0  # a direction moves all elements
         self.steps = np.zeros(PROJECTIONS)
         self.numeric = np.zeros(PROJECTIONS)
         self.noise = np.zeros(PROJECTIONS)
         finite = np.where(np.isfinite(at), at, 0.0)
         for k, row in enumerate(self.rows):
             found = self._slope(self.directions[k], int(row))
-            if found.verdict != "smooth" and problem.kinks == "error":
+            if found.verdict != "smooth" and problem.kinks != "subgradient":
                 raise problem.subject.unclear(
                     "inconclusive", self.argument,
                     f"differences along a random direction do not settle ({found.verdict}, last step "
