@@ -174,7 +174,7 @@ def compare(before: dict[str, Line], after: dict[str, Line]) -> list[tuple[str, 
     --------
     >>> one, two = line("a", [1.0, 2.0]), line("a", [1.0, 2.5])
     >>> compare({"a": one, "b": one}, {"a": two})
-    [('a', '0.2'), ('b', 'gone')]
+    [('a', '0.25'), ('b', 'gone')]
     """
     found = []
     for name in dict.fromkeys([*before, *after]):

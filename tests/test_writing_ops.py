@@ -47,4 +47,4 @@ def test_commands_print_what_the_page_shows(tmp_path, monkeypatch, capsys):
 
 def test_every_verdict_is_explained():
     explained = re.findall(r"`([\w-]+)`", " ".join(re.findall(r"^\| (`.*?) \|", TEXT, re.MULTILINE)))
-    assert {kind for kind, _ in CHECKS} | {"raises", "kink", "vacuous", "inconclusive"} == set(explained)
+    assert {kind for kind, _ in CHECKS} | {"raises", "kink", "pointwise", "vacuous", "inconclusive"} == set(explained)

@@ -14,6 +14,7 @@ import numpy as np
 from ..op import Op
 from ..testing.cases import Case, judge, needed, never_varied, samples
 from ..testing.mutants import Mutant, survey
+from ..testing.pointwise import check_pointwise
 from ..testing.report import CheckError, VJPReport
 from ..testing.vjp import examine
 from .console import printable
@@ -169,6 +170,7 @@ def examined(op: Op[..., Any], rng: int) -> Outcome:
         outcome.cases.append(case)
     if outcome.reports and not outcome.failures:
         try:
+            check_pointwise(op, [(case.arrays, case.settings) for case in outcome.cases], rng)
             judge(op, outcome.reports)
         except CheckError as error:
             outcome.failures.append(Failure(error.kind, str(error)))

@@ -41,7 +41,7 @@ class Examination:
     rtol: float = 1e-6
     atol: float = 1e-9
     scheme: Literal["central5", "complex"] = "central5"
-    kinks: Literal["error", "subgradient"] = "error"
+    kinks: Literal["error", "subgradient", "leave out"] = "error"
     linear: bool = False
     reference: Callable[..., Any] | None = None
     generator: np.random.Generator = field(init=False)

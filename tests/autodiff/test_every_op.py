@@ -11,6 +11,7 @@ from autodiff import Tensor
 from autodiff.node import OPS
 from autodiff.testing import check_grads, missing_samples, missing_settings, op_cases
 from autodiff.testing.cases import judge
+from autodiff.testing.pointwise import check_pointwise
 from autodiff.testing.trial import arrays_in
 from autodiff.testing.vjp import CHECKS
 
@@ -55,6 +56,11 @@ def test_every_check_is_made_on_many_ops():
 def test_samples_use_every_argument_and_every_saved_value(name):
     cases = [case for case in CASES if case.op is REGISTERED[name]]
     judge(REGISTERED[name], [report(case) for case in cases])
+
+
+@pytest.mark.parametrize("name", [name for name, op in REGISTERED.items() if op.elementwise])
+def test_elementwise_ops_are_right_beyond_their_samples(name):
+    check_pointwise(REGISTERED[name], [(case.arrays, case.settings) for case in CASES if case.op is REGISTERED[name]])
 
 
 def test_every_op_has_samples():

@@ -1,0 +1,110 @@
+"""Elementwise ops are checked beyond the shapes and numbers of their samples."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.testing import VJPError, check_op
+
+X = np.array([0.3, -0.7, 1.2])
+
+
+def made(forward, rules, samples):
+    op = ad.op(elementwise=True, samples=samples)(forward)
+    for name, rule in rules.items():
+        op.vjp(name)(rule)
+    return op
+
+
+def bend(x):
+    return np.tanh(x)
+
+
+def with_tanh(factor):
+    """A rule of tanh that is off by a factor, which depends on the output."""
+    return made(bend, {"x": lambda g, out: g * (1 - out * out) * factor(out)}, [(X,), (X.reshape(1, 3),)])
+
+
+@pytest.mark.parametrize(
+    "factor",
+    [
+        lambda out: 1 + (out.ndim > 2),
+        lambda out: 1 + (out.ndim == 3 and out.shape[-1] == 1),
+        lambda out: 1 + (out.ndim == 3 and out.shape[0] == 2),
+        lambda out: 1 + (out.size > 1000),
+        lambda out: np.where(np.arange(out.size).reshape(out.shape) == 1000, out, 1),
+        lambda out: np.where(out.size > 512, out, 1),
+    ],
+)
+def test_a_rule_that_depends_on_shape_or_place_is_refused(factor):
+    with pytest.raises(VJPError, match="no sample has an array of shape") as info:
+        check_op(with_tanh(factor))
+    assert info.value.kind == "pointwise"
+
+
+def parabola(x):
+    return x * x + x
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        lambda g, x: g * np.where(np.abs(x) > 20, 1, 2 * x + 1),
+        lambda g, x: g * np.where(np.abs(x) < 1e-4, 0, 2 * x + 1),
+        lambda g, x: g * np.where(x == 0, 0, 2 * x + 1),
+        lambda g, x: g * np.where(x < -20, np.nan, 2 * x + 1),
+        lambda g, x: g * (2 * x * x + x) / x,
+    ],
+)
+def test_a_rule_that_is_wrong_at_numbers_without_a_sample_is_refused(rule):
+    with np.errstate(all="ignore"), pytest.raises(VJPError, match="no sample has x = ") as info:
+        check_op(made(parabola, {"x": rule}, [(X,)]))
+    assert info.value.kind == "value"
+
+
+def product(x, y, *, scale=1.0):
+    return x * y * scale
+
+
+def test_points_are_tried_for_each_argument_and_setting():
+    right = {"x": lambda g, y, scale: g * y * scale, "y": lambda g, x, scale: g * x * scale}
+    samples = [(X, X + 1), (X[:, None], X, {"scale": 3.0})]
+    check_op(made(product, right, samples))
+    wrong = {
+        "x": lambda g, y, scale: g * np.where(np.abs(y) > 29, 0.0, y) * scale,
+        "y": lambda g, x, scale: g * np.where((np.abs(x) > 29) & (scale == 3.0), 0.0, x) * scale,
+    }
+    for name, other in (("x", "y"), ("y", "x")):
+        with pytest.raises(VJPError, match=f"no sample has {other} = ") as info:
+            check_op(made(product, {**right, name: wrong[name]}, samples))
+        assert info.value.kind == "value"
+
+
+def clipped_log(x):
+    if np.any(x <= 0):
+        raise ValueError("x must be positive")
+    return np.log(x)
+
+
+RIGHT = {
+    "outside its domain NaN": (lambda x: np.log(x), lambda g, x: g / x, np.abs(X)),
+    "outside its domain an error": (clipped_log, lambda g, x: g / x, np.abs(X)),
+    "a kink at 0": (lambda x: np.maximum(x, 0), lambda g, x: g * (x > 0), X),
+    "a jump at 0": (lambda x: np.floor(x) + x, lambda g: g, X),
+    "a pole at 0": (lambda x: 1 / x, lambda g, out: -g * out * out, X),
+    "an infinite slope at 0": (lambda x: np.cbrt(x), lambda g, out: g / (3 * out * out), X),
+    "flat at 30": (lambda x: 1 / (1 + np.exp(-x)), lambda g, out: g * out * (1 - out), X),
+    "large at 30": (lambda x: np.exp(x * x / 30), lambda g, x, out: g * out * x / 15, X),
+    "another value for each place": (lambda x: x + np.arange(x.size, dtype=x.dtype).reshape(x.shape), lambda g: g, X),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_ops_pass(name):
+    forward, rule, sample = RIGHT[name]
+
+    def right(x):
+        return forward(x)
+
+    with np.errstate(all="ignore"):
+        check_op(made(right, {"x": rule}, [(sample,)]))
