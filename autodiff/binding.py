@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from types import EllipsisType, FunctionType, MemberDescriptorType
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,10 @@ from .hints import refuse_settings
 from .node import Plan, Spec, Vertex
 from .protocols import ForeignError, NumPyProtocols, is_foreign
 
-__all__ = ["arrange", "bind", "convert", "first_plan", "output", "outputs", "result", "settle"]
+__all__ = [
+    "arrange", "attributes_of", "bind", "convert", "first_plan", "output", "outputs", "own", "result", "settle",
+    "slots",
+]  # fmt: skip
 
 
 def arrange(op: Spec, args: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
@@ -60,7 +65,7 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
         for name, value in settings.items():
             if isinstance(value, NumPyProtocols):
                 raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
-            bound[name] = _own(arraylike(f"{op.name}(): {name}=", value))
+            bound[name] = own(arraylike(f"{op.name}(): {name}=", value))
     if len(bound) < len(signature.order):
         missing = signature.required - settings.keys()
         raise TypeError(f"{op.name}() needs the setting {', '.join(sorted(missing))}")
@@ -101,16 +106,81 @@ def output(op: Spec, out: Any, place: str = "") -> NDArray[Any]:
     return array
 
 
-_UNCHANGING = frozenset({int, float, bool, str, type(None)})
+_UNCHANGING = frozenset({int, float, bool, str, type(None), slice, EllipsisType, type, FunctionType, np.int64})
 
 
-def _own(value: Any) -> Any:
-    """Copy an array, also one in a list or tuple."""
+def own(value: Any) -> Any:
+    """Copy the arrays in a value, and whatever holds them: containers, and objects with attributes."""
+    kind = type(value)
+    if kind in _UNCHANGING:
+        return value
     if isinstance(value, np.ndarray):
         return value.copy()
-    if isinstance(value, tuple):  # one of numbers stays as it is; a named one keeps its names
-        return value if _UNCHANGING.issuperset(map(type, value)) else tuple.__new__(type(value), map(_own, value))
-    return list(map(_own, value)) if isinstance(value, list) else value
+    if kind in (list, tuple):
+        return kind(value if _UNCHANGING.issuperset(map(type, value)) else map(own, value))
+    return _own_rare(value, {})
+
+
+def _own_rare(value: Any, made: dict[int, tuple[Any, Any]]) -> Any:
+    """Copy as `own` does, what is held in two places once."""
+    if type(value) in _UNCHANGING:
+        return value
+    if id(value) in made:
+        return made[id(value)][1]
+    made[id(value)] = value, value  # for those that lead back to it
+    copied = _copied(value, made)
+    made[id(value)] = value, copied
+    return copied
+
+
+def _copied(value: Any, made: dict[int, tuple[Any, Any]]) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, dict):
+        parts: Any = {key: _own_rare(part, made) for key, part in value.items()}
+        same = copy.copy(value)  # keeps what a subclass knows, such as a default
+        same.update(parts)
+        return same
+    if isinstance(value, tuple):  # a named one keeps its names
+        return tuple.__new__(type(value), [_own_rare(part, made) for part in value])
+    if isinstance(value, (list, set, frozenset)):
+        return type(value)([_own_rare(part, made) for part in value])
+    held = attributes_of(value)
+    mine = {name: _own_rare(part, made) for name, part in held.items()}
+    if all(mine[name] is part for name, part in held.items()):
+        return value
+    try:
+        same = copy.copy(value)
+    except Exception:  # a lock, say: there is one of it
+        return value
+    if same is not value:
+        for name, part in mine.items():
+            object.__setattr__(same, name, part)  # also of a frozen dataclass
+    return same
+
+
+def attributes_of(value: Any) -> dict[str, Any]:
+    """Return what an object holds by name, in its dictionary and in slots; nothing of a class."""
+    if isinstance(value, (type, NumPyProtocols)):
+        return {}
+    held = {name: getattr(value, name) for name in slots(type(value)) if hasattr(value, name)}
+    return {**held, **getattr(value, "__dict__", {})}
+
+
+_slots: dict[type, tuple[str, ...]] = {}
+
+
+def slots(kind: type) -> tuple[str, ...]:
+    """Name the slots of a class and of those that it inherits from, in the order of definition; remembered."""
+    known = _slots.get(kind)
+    if known is None:
+        members = [name for base in reversed(kind.__mro__) for name, member in vars(base).items() if _is_slot(member)]
+        known = _slots[kind] = tuple(dict.fromkeys(members))
+    return known
+
+
+def _is_slot(member: Any) -> bool:
+    return type(member) is MemberDescriptorType and hasattr(member.__objclass__, "__slots__")
 
 
 def convert(op: Spec, arg: Any, args: tuple[Any, ...]) -> Any:

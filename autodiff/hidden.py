@@ -12,16 +12,17 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType, FunctionType, GeneratorType, MappingProxyType, MemberDescriptorType, MethodType, ModuleType
+from types import FrameType, FunctionType, GeneratorType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from .binding import attributes_of
 from .modes import Switch
 from .node import Node, Spec, Vertex
 from .tensor import Tensor
 
-__all__ = ["PLAIN", "inside", "is_running", "refuse_closures", "refuse_wrapped", "slots", "warn_of_lost"]
+__all__ = ["PLAIN", "inside", "is_running", "refuse_closures", "refuse_wrapped", "warn_of_lost"]
 
 PLAIN = frozenset({
     type(None), bool, int, float, complex, str, bytes, np.dtype, np.random.Generator, np.float64, np.int64,
@@ -204,22 +205,6 @@ def inside(value: Any, wanted: type | tuple[type, ...]) -> Iterator[Any]:
                 queue.append((part, further))
 
 
-_slots: dict[type, tuple[str, ...]] = {}
-
-
-def slots(kind: type) -> tuple[str, ...]:
-    """Name the slots of a class and of those that it inherits from, in the order of definition; remembered."""
-    known = _slots.get(kind)
-    if known is None:
-        members = [name for base in reversed(kind.__mro__) for name, member in vars(base).items() if _is_slot(member)]
-        known = _slots[kind] = tuple(dict.fromkeys(members))
-    return known
-
-
-def _is_slot(member: Any) -> bool:
-    return type(member) is MemberDescriptorType and hasattr(member.__objclass__, "__slots__")
-
-
 def _opener(kind: type) -> Callable[[Any], Iterable[Any]] | None:
     """Choose how to look into values of a type; None where there is nothing to look into."""
     if issubclass(kind, np.ndarray):
@@ -288,5 +273,4 @@ def _source(value: Any) -> Iterable[Any]:
 
 
 def _attributes(value: Any) -> Iterable[Any]:
-    held = [getattr(value, name) for name in slots(type(value)) if hasattr(value, name)]
-    return [*held, *getattr(value, "__dict__", {}).values()]
+    return attributes_of(value).values()

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import modes
 from .arguments import arraylike
-from .hidden import PLAIN, is_running, refuse_closures, refuse_wrapped, slots, warn_of_lost
+from .binding import slots
+from .hidden import PLAIN, is_running, refuse_closures, refuse_wrapped, warn_of_lost
 from .names import Names, Walk, dotted, indexed
 from .node import Node
 from .overview import table, tree

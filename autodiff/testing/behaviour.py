@@ -6,15 +6,15 @@ single precision, and with the decomposition of its op; and it keeps nothing in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import modes
+from ..trees import leaves
 from .examination import Examination, in_precision
-from .trial import Trial, arrays_in
+from .state import flatten
+from .trial import Trial
 
 __all__ = [
     "check_decomposition", "check_float32", "check_layout", "check_linear", "check_linearity", "check_needs",
@@ -332,7 +332,10 @@ def check_saved(e: Examination) -> None:
 
 
 def _has_floats(value: Any) -> bool:
-    return isinstance(value, np.floating) or any(a.dtype.kind == "f" and a.size for a in arrays_in(value))
+    parts = (part for _, part in leaves(value))  # not those in objects, which `_filled` leaves alone
+    return isinstance(value, np.floating) or any(
+        isinstance(part, np.ndarray) and part.dtype.kind == "f" and part.size for part in parts
+    )
 
 
 FILLS = (np.nan, -0.5, 0.0, 0.5, 2.0, -np.inf)
@@ -360,7 +363,7 @@ def _matters(e: Examination, name: str, saved: dict[str, Any]) -> bool:
 def _outcome(e: Examination, saved: dict[str, Any], cotangents: list[Any]) -> tuple[bytes, ...] | None:
     """Run the rules with some saved values replaced; return the bits that they give, None where they raise."""
     try:
-        return tuple(array.tobytes() for array in _flatten(e.trial.raw_with(saved, cotangents)))
+        return tuple(array.tobytes() for array in flatten(e.trial.raw_with(saved, cotangents)))
     except Exception:  # the rule could not work with these values
         return None
 
@@ -376,11 +379,3 @@ def _filled(value: Any, fill: float, truth: bool | None = None) -> Any:
     if isinstance(value, dict):
         return {key: _filled(part, fill, truth) for key, part in value.items()}
     return value
-
-
-def _flatten(answers: Any) -> Iterator[NDArray[Any]]:
-    for answer in answers:
-        if isinstance(answer, (tuple, list)):
-            yield from _flatten(answer)
-        elif answer is not None:
-            yield np.asarray(answer)

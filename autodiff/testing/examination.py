@@ -17,9 +17,10 @@ from .. import modes
 from ..op import Op
 from ..rules import Rule
 from ..saving import Saved
+from .contents import Picture
 from .numeric import Vector, flat
 from .report import CheckError, Subject, VJPReport
-from .trial import OWN_RULE, Recording, Trial, contents
+from .trial import OWN_RULE, Recording, Trial
 from .value import Problem
 
 __all__ = ["Examination", "declared_of", "in_precision"]
@@ -45,11 +46,23 @@ class Examination:
     linear: bool = False
     reference: Callable[..., Any] | None = None
     generator: np.random.Generator = field(init=False)
-    settings_given: dict[str, Any] = field(init=False)
+    settings_given: Picture = field(init=False)
+    pictures: list[tuple[Picture, str, str]] = field(init=False, default_factory=list)
+    """Of what nothing may change until the end, with the kind of error that it is, and what it means."""
 
     def __post_init__(self) -> None:
         self.generator = np.random.default_rng(self.subject.seed)
-        self.settings_given = contents(self.settings)
+        self.settings_given = Picture({f"the setting {name!r}": value for name, value in self.bound.items()})
+
+    @property
+    def bound(self) -> dict[str, Any]:
+        """The settings of the call, with the defaults of the others."""
+        return {**self.op.signature.settings, **self.settings}
+
+    @property
+    def unjudged(self) -> set[int]:
+        """The arguments whose rule is not the derivative of anything that is known."""
+        return set(self.wrt) if self.op.surrogate and self.reference is None else set()
 
     # --- computed once, on first use ---
 
@@ -77,7 +90,10 @@ class Examination:
     def answers(self) -> list[Answer]:
         """What each rule returns for the first cotangent, as it is."""
         with self.rules():
-            return list(self.trial.raw(self.cotangents[0]))
+            answers = list(self.trial.raw(self.cotangents[0]))
+        returned = {"what a VJP rule returned": [answer for _, _, answer in answers]}
+        self.pictures.append((Picture(returned), "alias", "is overwritten by a later run of the rule"))
+        return answers
 
     @cached_property
     def parts(self) -> dict[int, Any]:
@@ -229,7 +245,7 @@ class Examination:
             read_only = isinstance(error, ValueError) and "read-only" in str(error)
             what = "raised, where its first run did not" if kind == "nondet" else "raised"
             if read_only:
-                kind, what = "writes", "writes into its cotangent, an input or a saved value"
+                kind, what = "writes", "writes into its cotangent, an input, a saved value or a setting"
             line = f"a VJP rule {what}: {type(error).__name__}: {error}"
             raise (subject or self.subject).wrong(kind, None, line, _place(error)) from error
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from .contents import arrays_in
 from .examination import Examination
 from .numeric import Vector, flat
 from .report import CheckError, VJPReport
-from .trial import Trial, arrays_in
+from .trial import Trial
 from .value import Problem, agrees_along, compare
 
 __all__ = ["check_memory", "check_second_order", "check_transposition", "confirm"]
@@ -115,7 +116,7 @@ def check_memory(e: Examination) -> None:
 
     Not counted is what the call before kept too, such as a table that is computed once.
     """
-    known = {id(array) for value in e.trial.saved().values() for array in arrays_in(value)}
+    known = {id(array) for value in (e.trial.originals or e.trial.saved()).values() for array in arrays_in(value)}
     enabled = gc.isenabled()
     gc.disable()
     try:

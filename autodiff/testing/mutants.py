@@ -22,16 +22,18 @@ from ..op import Op
 from ..source import Source, SourceError, pieces, remade
 from ..tensor import Tensor
 from .cases import Case, judge
+from .contents import arrays_in
 from .exact import Values, exact_nodes
 from .faults import ADVICE, Bound, Fault, faults, place
 from .forms import missing_forms
 from .report import CheckError
-from .trial import arrays_in
 from .vjp import examine
 
 __all__ = ["Mutant", "Survey", "survey"]
 
-COSTLY = ("transposition", "second-order", "memory", "broadcast", "axis", "reuse", "decomposition", "saved-in-vain")
+COSTLY = (
+    "state", "transposition", "second-order", "memory", "broadcast", "axis", "reuse", "decomposition", "saved-in-vain",
+)  # fmt: skip
 """Checks that are made only of mutants which the others let through."""
 
 ROUNDS = 10_000

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ..binding import own
+from .contents import Picture, arrays_in
 from .examination import Examination, declared_of, in_precision
 from .numeric import flat
 from .precision import promotion
-from .trial import arrays_in, contents
+from .report import CheckError
 from .value import element_derivative
 
 __all__ = [
@@ -53,30 +55,64 @@ def _why_it_differs(e: Examination, one: Any, other: Any) -> str:
 def check_writes(e: Examination) -> None:
     """Rules write neither into the cotangent, nor into inputs, saved values or settings; a forward not into settings.
 
-    All are read-only, so that NumPy raises at the guilty line; where a view of the same memory is writable, the bytes
-    tell.
+    As a rule they are read-only, so that NumPy raises at the guilty line; where the memory is writable, the bytes tell.
+    A rule can ask whether it may write, so another call is made in which it may.
     """
-    recorded = dict(e.trial.node.settings or {}) if e.settings_given else {}
-    for name in (*_changed(e, e.settings), *_changed(e, recorded)):
-        raise e.subject.wrong("writes", None, f"the forward changed the setting {name!r}")
-    saved = {name: list(arrays_in(value)) for name, value in {**e.trial.saved(), **recorded}.items()}
-    for array in (array for arrays in saved.values() for array in arrays):
-        array.flags.writeable = False
-    before = {name: [array.tobytes() for array in arrays] for name, arrays in saved.items()}
-    given = [np.asarray(g).tobytes() for g in e.cotangents[0]]
+    _nothing_changed(e, e.settings_given.changed(), "the forward")
+    saved = {f"the saved value {e.readable(name)!r}": value for name, value in e.trial.saved().items()}
+    settings = {f"the setting {name!r}": value for name, value in (e.trial.node.settings or {}).items()}
+    before, recorded = Picture(saved, arrays_only=True), Picture(settings)
+    given = Picture({"its cotangent g": tuple(map(np.asarray, e.cotangents[0]))})
+    e.trial.protect(e.settings)
     _ = e.answers
-    for name, arrays in saved.items():
-        if before[name] != [array.tobytes() for array in arrays]:
-            raise e.subject.wrong("writes", None, f"a VJP rule changed the saved value {e.readable(name)!r}")
-    for name in _changed(e, recorded):
-        raise e.subject.wrong("writes", None, f"a VJP rule changed the setting {name!r}")
-    if given != [np.asarray(g).tobytes() for g in e.cotangents[0]]:
-        raise e.subject.wrong("writes", None, "a VJP rule changed its cotangent g")
+    _nothing_changed(e, e.settings_given.changed() or recorded.changed() or before.written() or given.written())
+    for dtype in (np.float64, np.float32):
+        _check_writable(e, dtype)
 
 
-def _changed(e: Examination, settings: dict[str, Any]) -> list[str]:
-    """Name the settings that are not what was given."""
-    return [name for name, value in contents(settings).items() if e.settings_given.get(name, value) != value]
+def _check_writable(e: Examination, dtype: Any) -> None:
+    """Run the forward and its rules on arrays that they could write into, and compare these afterwards."""
+    values = [_writable(value, dtype) for value in e.values]
+    settings = {name: own(value) for name, value in e.settings.items()}
+    for array in arrays_in(settings):
+        array.flags.writeable = True
+    mine = {f"its argument {name!r}": value for name, value in zip(e.subject.arguments, values, strict=True)}
+    mine |= {f"the setting {name!r}": value for name, value in settings.items()}
+    before = Picture(mine)
+    try:
+        with np.errstate(all="ignore"):
+            trial = e.record(values, settings=settings)
+    except CheckError:
+        raise
+    except Exception:
+        if dtype is np.float64:
+            raise
+        return  # that single precision is refused is not for this check to judge
+    _nothing_changed(e, before.changed(), "where it may, the forward")
+    several = len(trial.values) > 1
+    pairs = zip(e.cotangents[0], trial.values, strict=True)
+    given = [_writable(np.asarray(g), out.dtype, scalar=False) for g, out in pairs]
+    mine |= {f"its cotangent g[{i}]" if several else "its cotangent g": g for i, g in enumerate(given)}
+    mine |= {f"the saved value {e.readable(name)!r}": value for name, value in trial.saved().items()}
+    mine |= {f"the output{f' {i}' if several else ''}": out for i, out in enumerate(trial.values)}
+    mine |= {f"the setting {name!r}": value for name, value in (trial.node.settings or {}).items()}
+    before = Picture(mine, arrays_only=True)
+    with e.rules(), np.errstate(all="ignore"):
+        list(trial.raw(given))
+    _nothing_changed(e, before.written(), "where it may, a VJP rule")
+
+
+def _nothing_changed(e: Examination, changed: str | None, who: str = "a VJP rule") -> None:
+    if changed:
+        raise e.subject.wrong("writes", None, f"{who} changed {changed}")
+
+
+def _writable(value: Any, dtype: Any, scalar: bool = True) -> Any:
+    """Copy an array so that it may be written into, in another precision if it floats."""
+    if not isinstance(value, (np.ndarray, np.generic)):
+        return value
+    copy = np.array(value, dtype if value.dtype.kind == "f" else None, order="K")
+    return copy[()] if scalar else copy
 
 
 def check_arity(e: Examination) -> None:
@@ -225,19 +261,24 @@ def check_alias(e: Examination) -> None:
                     )
 
 
+RUNS = 8
+"""Runs of a rule: more than the buffers that it is likely to return in turn."""
+
+
 def _check_workspace(e: Examination) -> None:
-    """A second run leaves the first one's result alone: a rule returns no array that it will write into again."""
-    first = {i: np.array(part) for i, part in e.parts.items()}
-    with e.rules("nondet"):
-        second = dict(e.by_position(list(e.trial.raw(e.cotangents[1]))))
-    for i, part in e.parts.items():
-        again = second.get(i)
-        reused = isinstance(part, np.ndarray) and isinstance(again, np.ndarray) and np.may_share_memory(part, again)
-        if np.asarray(part).tobytes() != first[i].tobytes() or (reused and np.shares_memory(part, again)):
-            raise e.subject.wrong(
-                "alias", i, "the rule returns the same memory each time it runs, so that a second run overwrites the "
-                "first one's gradient: return a fresh array",
-            )  # fmt: skip
+    """Later runs leave the first one's result alone: a rule returns no array that it will write into again."""
+    first = Picture({str(i): part for i, part in e.parts.items()})
+    for _ in range(RUNS):
+        with e.rules("nondet"):
+            later = dict(e.by_position(list(e.trial.raw(e.cotangents[1]))))
+        for i, part in e.parts.items():
+            again = later.get(i)
+            reused = isinstance(part, np.ndarray) and isinstance(again, np.ndarray) and np.may_share_memory(part, again)
+            if first.changed() or (reused and np.shares_memory(part, again)):
+                raise e.subject.wrong(
+                    "alias", i, "the rule returns the same memory each time it runs, or one of a few in turn, so that "
+                    "a later run overwrites the first one's gradient: return a fresh array",
+                )  # fmt: skip
 
 
 def check_nondeterminism(e: Examination) -> None:

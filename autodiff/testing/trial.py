@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,9 +16,9 @@ from ..node import Array, Leaf, Node
 from ..op import Op
 from ..rules import Rule
 from ..tensor import Tensor, wrap
-from ..trees import leaves
+from .contents import arrays_in
 
-__all__ = ["OWN_RULE", "Recording", "Trial", "arrays_in", "contents", "split"]
+__all__ = ["OWN_RULE", "Recording", "Trial", "split"]
 
 OWN_RULE = modes.Switch(record=True, decompose=False)
 """Whatever mode the caller is in, it is the op's own rule that is checked."""
@@ -45,6 +45,7 @@ class Trial:
             out if type(out) is Tensor else wrap(np.asarray(out)) for out in (result if self.several else [result])
         ]
         self.recorded = [out for out in self.outputs if out.requires_grad]
+        self.originals: dict[str, Any] | None = None  # the saved values themselves, where rules see views of them
 
     @property
     def node(self) -> Node:
@@ -87,6 +88,18 @@ class Trial:
         if node.out is not None:
             found["out"] = node.out
         return {**found, **(node.extra or {})}
+
+    def protect(self, own: Collection[str]) -> None:
+        """Let the rules see saved arrays through views that are read-only, and the settings that are `own` likewise.
+
+        The forward may go on writing into an array that it has saved, if it wants to.
+        """
+        node = self.node
+        self.originals = self.saved()
+        node.out = _protected(node.out)
+        node.extra = None if node.extra is None else {name: _protected(value) for name, value in node.extra.items()}
+        for array in arrays_in([value for name, value in (node.settings or {}).items() if name in own]):
+            array.flags.writeable = False  # it is a copy
 
     def pull(self, cotangents: Sequence[Array]) -> list[NDArray[Any]]:
         """Run the engine's sweep: one gradient for each argument in `wrt`."""
@@ -134,6 +147,14 @@ def _leaf(value: Any) -> Tensor:
     return wrap(value, Leaf(array.shape, array.dtype, True))
 
 
+def _protected(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    view = value.view()
+    view.flags.writeable = False
+    return view
+
+
 def _frozen(array: NDArray[Any]) -> Any:
     array.flags.writeable = False
     return array[()]
@@ -147,23 +168,3 @@ def split(vector: NDArray[Any], outputs: Sequence[Any]) -> list[Any]:
         parts.append(_frozen(np.array(vector[start : start + size]).reshape(np.shape(out))))
         start += size
     return parts
-
-
-def arrays_in(value: Any) -> Iterator[NDArray[Any]]:
-    """Find the arrays in a saved value, also inside tuples, lists and dicts."""
-    return (leaf for _, leaf in leaves(value) if isinstance(leaf, np.ndarray))
-
-
-def contents(settings: dict[str, Any]) -> dict[str, Any]:
-    """Copy what could be written into: the settings that are arrays, lists and dicts, as they compare equal later."""
-    return {name: _contents(value) for name, value in settings.items() if isinstance(value, (np.ndarray, list, dict))}
-
-
-def _contents(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.shape, value.dtype, value.tobytes()
-    if isinstance(value, (list, tuple)):
-        return type(value)([_contents(part) for part in value])
-    if isinstance(value, dict):
-        return {key: _contents(part) for key, part in value.items()}
-    return value

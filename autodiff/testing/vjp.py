@@ -9,14 +9,16 @@ from typing import Any, Literal
 import numpy as np
 
 from ..arguments import arraylike
+from ..binding import own
 from ..node import OPS
 from ..op import Op, zeros
 from ..protocols import to_array
 from ..signature import nearest
-from . import axes, behaviour, derived, graph, structure
+from . import axes, behaviour, derived, graph, state, structure
+from .contents import arrays_in
 from .examination import Examination, declared_of
 from .numeric import too_small
-from .report import Subject, VJPReport, options_of
+from .report import CheckError, Subject, VJPReport, options_of
 from .value import compare
 
 __all__ = ["CHECKS", "check_vjp", "examine", "find_op", "usable"]
@@ -37,10 +39,12 @@ def check_value(e: Examination) -> None:
     if any(out.size for out in e.trial.values):
         varied = [i for i in e.wrt if np.size(e.values[i]) and declared_of(e.op, i) not in declared]
         e.report.varied = tuple(e.subject.arguments[i] for i in varied)
+        state.check_elsewhere(e)
 
 
 CHECKS: tuple[tuple[str, Callable[[Examination], None]], ...] = (
     ("forward-nondet", structure.check_forward),
+    ("state", state.check_state),
     ("writes", structure.check_writes),
     ("arity", structure.check_arity),
     ("nondiff", structure.check_nondifferentiable),
@@ -88,10 +92,10 @@ def check_vjp(
     """Check the VJP rules of an op at one point.
 
     The rules run as the engine runs them, on what the forward has saved. First comes what they return and touch (kinds
-    "forward-nondet", "writes", "arity", "none", "nondiff", "shape", "type", "dtype", "nonfinite", "alias", "nondet"),
-    then how they depend on the cotangent ("zero", "linearity", "layout", "needs"), then the values against central
-    differences ("kink", "value") and in single precision ("float32"). Other calls are derived from this one: other
-    shapes of arguments that broadcast ("broadcast"), other spellings and other choices of settings that name axes
+    "forward-nondet", "state", "writes", "arity", "none", "nondiff", "shape", "type", "dtype", "nonfinite", "alias",
+    "nondet"), then how they depend on the cotangent ("zero", "linearity", "layout", "needs"), then the values against
+    central differences ("kink", "value") and in single precision ("float32"). Other calls are derived from this one:
+    other shapes of arguments that broadcast ("broadcast"), other spellings and other choices of settings that name axes
     (``axis``, ``axes``, ``dim``, ``dims``: "axis"), one argument in two places ("reuse"). Then follows what else the op
     declares ("linear", "decomposition"), the derivatives of the rule itself ("second-order", "transposition"; a rule
     that has none may raise, and they are skipped), and what it keeps: longer than the result ("memory"), or for nothing
@@ -234,7 +238,12 @@ def examine(
         return report, subject
     for kind, check in CHECKS:
         if kind not in without:
-            check(e)
+            try:
+                check(e)
+            except CheckError as error:
+                state.check_until_the_end(e, {*without, error.kind})  # which may be why
+                raise
+    state.check_until_the_end(e, without)
     done = [kind for kind, _ in CHECKS if kind not in without and kind not in report.skipped]
     report.passed = ("inputs", *done)
     defaults = {name for name, value in op.signature.settings.items() if repr(settings.get(name, value)) == repr(value)}
@@ -285,12 +294,11 @@ def usable(name: str, value: Any, differentiated: bool) -> Any:
 
 
 def _own(setting: Any) -> Any:
-    """Copy a setting that could be written into, read-only where there is such a thing."""
-    if isinstance(setting, np.ndarray):
-        copy = np.array(setting, order="K")
-        copy.flags.writeable = False
-        return copy
-    return list(map(_own, setting)) if type(setting) is list else setting
+    """Copy a setting that could be written into, with its arrays read-only."""
+    copy = np.array(setting, order="K") if isinstance(setting, np.ndarray) else own(setting)
+    for array in arrays_in(copy):
+        array.flags.writeable = False
+    return copy
 
 
 def _has_rules(e: Examination) -> bool:

@@ -30,8 +30,9 @@ from autodiff.testing.vjp import CHECKS, examine
 from .checking import caught, elementwise
 from .planted import SOUND, STRUCTURE, UNUSUAL, VALUES, X
 from .planted_calls import CALLS, FAULTY
+from .planted_state import KEEPING
 
-PLANTED = VALUES + STRUCTURE + CALLS
+PLANTED = VALUES + STRUCTURE + CALLS + KEEPING
 SEEDS = range(3)
 
 
@@ -206,7 +207,7 @@ def test_report_reads_well():
     lines = text.splitlines()
     assert lines[0] == "multiply: passed"
     assert re.fullmatch(r"  6 derivatives compared, 6 of them not zero; worst scaled error .*   rng=3", lines[1])
-    assert lines[2].startswith("  checks: inputs, forward-nondet, writes, ")
+    assert lines[2].startswith("  checks: inputs, forward-nondet, state, writes, ")
     assert "  skipped: linear (the op is not declared linear)" in lines
     assert "  skipped: axis (the op has no setting axis)" in lines
     assert max(map(len, lines)) <= 115

@@ -1,0 +1,68 @@
+"""The checker: what an op keeps from call to call, and where it writes if it may."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.testing import check_vjp
+
+from .checking import caught
+from .planted_state import HOLDERS, RIGHT, STATE, WRITES, X, constant_table, weights_in
+
+
+@pytest.mark.parametrize("name", STATE)
+def test_what_is_kept_from_call_to_call_is_found(name):
+    make, kind, message = STATE[name]
+    error = caught(check_vjp, make(), X)
+    assert error.kind == kind
+    assert message in str(error)
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writing_where_it_is_allowed_is_found(name):
+    make, settings, message = WRITES[name]
+    error = caught(check_vjp, make(), X, kwargs=settings)
+    assert error.kind == "writes"
+    assert message in str(error)
+
+
+@pytest.mark.parametrize("who", ["the forward", "a rule"])
+@pytest.mark.parametrize("name", HOLDERS)
+def test_writing_into_an_array_inside_of_a_setting_is_found(name, who):
+    hold, take = HOLDERS[name]
+    weights = hold(np.array([1.0, 2.0]))
+    error = caught(check_vjp, weights_in(take, who == "the forward")(), X, kwargs={"weights": weights})
+    assert error.kind == "writes"
+    assert "setting" in str(error)
+    assert take(weights)[0].tolist() == [1.0, 2.0]
+    assert take(weights)[0].flags.writeable
+
+
+@pytest.mark.parametrize("make", RIGHT)
+def test_right_ops_that_look_alike_pass(make):
+    check_vjp(make(), X)
+
+
+def reading(take):
+    return lambda g, weights: g * np.sum(take(weights)[0])
+
+
+def test_an_array_in_a_setting_is_read_as_it_was():
+    for hold, take in HOLDERS.values():
+        weight = np.array([1.0, 2.0])
+        op = weights_in(take, forward_writes=False)()
+        op.vjp("x")(reading(take))
+        x = ad.Tensor(X, requires_grad=True)
+        y = op(x, weights=hold(weight))
+        weight *= 10
+        y.backward(np.ones(3))
+        assert x.grad.tolist() == [3.0, 3.0, 3.0]
+
+
+def test_a_saved_table_can_be_written_to_afterwards():
+    op = constant_table()
+    check_vjp(op, X)
+    (table,) = (cell.cell_contents for cell in op.forward.__closure__)
+    assert table.flags.writeable
