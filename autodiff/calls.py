@@ -24,7 +24,7 @@ from .protocols import to_array
 from .tensor import Tensor, wrap
 from .trees import is_leaf, leaves, matching, rebuild
 
-__all__ = ["Call", "follows", "in_use", "recorded_among", "used"]
+__all__ = ["Call", "check_function", "check_pairs", "follows", "in_use", "recorded_among", "used"]
 
 
 class Call:
@@ -67,7 +67,7 @@ class Call:
         self.recorded = recorded_among((args, kwargs, also)) or (modes.current().record and modes.current().nested)
         self.begin = clock()
         self.single = isinstance(argnums, (int, np.integer))
-        self.trees = {i: args[i] for i in _positions(argnums, len(args), self.name)}
+        self.trees = {i: args[i] for i in _positions(argnums, len(args), self.name, kwargs)}
         places = [place for i, tree in self.trees.items() for place in leaves(tree, f"argument {i}")]
         self.variables = [self._variable(*place) for place in places]
         fresh = iter(self.variables)
@@ -111,9 +111,12 @@ class Call:
         array = np.array(arraylike(f"{place} of {self.name}", to_array(value)))
         if array.dtype.kind != "f":
             what = f"has dtype {array.dtype}" if array.dtype.kind in "iubc" else f"is a {type(value).__name__}"
+            hint = "write a floating number (3.0 for 3), convert with .astype(float)"
+            if hasattr(value, "parameters"):
+                hint = "for the gradients of a module's loss write ad.gradients(loss, list(module.parameters()))"
             raise TypeError(
-                f"{place} of {self.name} {what}, which has no derivative: write a floating number (3.0 for 3), convert "
-                f"with .astype(float), or choose other arguments with argnums"
+                f"{place} of {self.name} {what}, which has no derivative: {hint}, or choose other arguments with "
+                f"argnums"
             )
         array.flags.writeable = False  # graphs rely on it, and nothing could be written back to the caller's
         return wrap(array if array.ndim else array[()], Leaf(array.shape, array.dtype, True))
@@ -211,13 +214,50 @@ def follows(value: Any) -> bool:
     return type(value) is Tensor and value.requires_grad
 
 
-def _positions(argnums: int | Sequence[int], count: int, name: str) -> list[int]:
+def check_function(transform: str, f: Any, argnums: Any = 0) -> None:
+    """Refuse what is no function to differentiate, and what does not number its arguments."""
+    if not callable(f):
+        raise TypeError(
+            f"{transform} takes a function, and f is {_kind(f)}: write a function of what to differentiate, "
+            f"ad.{transform}(lambda x: ...); for results that have been computed: ad.gradients(y, x) or y.backward()"
+        )
+    several = isinstance(argnums, Sequence) and not isinstance(argnums, str)
+    for i, number in enumerate(argnums if several else [argnums]):
+        if not isinstance(number, (int, np.integer)) or isinstance(number, bool):
+            raise TypeError(
+                f"argnums must be an int or a sequence of ints, the positions of the arguments to differentiate; "
+                f"argnums{f'[{i}]' * several} is {_kind(number)}. The arguments themselves are given to what "
+                f"{transform} returns: ad.{transform}(f)(x)"
+            )
+
+
+def check_pairs(transform: str, f: Any, primals: Any, tangents: Any) -> None:
+    """Refuse what is no function, and primals and tangents that are not a tuple each, with as many entries."""
+    check_function(transform, f)
+    for what, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise TypeError(
+                f"{what} must be a tuple with one entry for each argument, not {_kind(given)}; for one argument write "
+                f"ad.{transform}(f, (x,), (v,))"
+            )
+    if len(primals) != len(tangents):
+        few, many = (f"{len(given)} {what}{'s' * (len(given) != 1)}"
+                     for what, given in (("primal", primals), ("tangent", tangents)))
+        raise TypeError(
+            f"{transform} takes as many tangents as primals, and was given {few}, {many}; the tangent of an argument "
+            f"that stays as it is: np.zeros_like(x)"
+        )
+
+
+def _positions(argnums: int | Sequence[int], count: int, name: str, kwargs: dict[str, Any]) -> list[int]:
     """Return the positions of the differentiated arguments, counted from the front."""
     given = [int(argnums)] if isinstance(argnums, (int, np.integer)) else list(argnums)
     positions = [i + count * (i < 0) for i in given]
     if any(not 0 <= i < count for i in positions) or len(set(positions)) != len(positions):
+        named = kwargs and any(not 0 <= i < count for i in positions)
+        how = f"; pass differentiated arguments by position, not as {', '.join(kwargs)}=..." if named else ""
         raise ValueError(
-            f"argnums={argnums} must name positional arguments of {name}, each once; it was called with {count}"
+            f"argnums={argnums} must name positional arguments of {name}, each once; it was called with {count}{how}"
         )
     return positions
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
 
 from . import modes
 from .anomaly import sweep
+from .hints import answering
 from .node import Array, Leaf, Node
 from .protocols import to_array
 from .tensor import Tensor, start, wrap
@@ -73,6 +74,28 @@ def pull(
     return [np.zeros(x.shape, x.dtype) if g is None else g for x, g in zip(inputs, arrived, strict=True)]
 
 
+def _tensors(what: str, given: Any) -> list[Tensor]:
+    """Return the tensors that were given as one or as several; refuse anything else, by its name."""
+    if type(given) is Tensor:
+        return [given]
+    write = "a tensor or a list of tensors"
+    if callable(given) and not hasattr(given, "parameters"):
+        hint = "for functions: ad.grad(f)(x)"
+    elif hasattr(given, "parameters"):
+        hint = "of a module take list(module.parameters())"
+    elif isinstance(given, Mapping):
+        hint = "of a dictionary take list(d.values()), and the gradients will be in this order"
+    else:
+        hint = "a leaf is made by Tensor(data, requires_grad=True), results are computed from it"
+    if isinstance(given, (Mapping, str, np.ndarray, np.generic)) or not isinstance(given, Iterable):
+        raise TypeError(f"{what} must be {write}, not a {type(given).__name__}; {hint}")
+    tensors = list(given)
+    for position, tensor in enumerate(tensors):
+        if type(tensor) is not Tensor:
+            raise TypeError(f"{what} must be {write}; {what}[{position}] is a {type(tensor).__name__}; {hint}")
+    return tensors
+
+
 @overload
 def gradients(
     outputs: Tensor | Sequence[Tensor], inputs: Tensor, cotangents: Any = None, create_graph: bool = False,
@@ -83,6 +106,7 @@ def gradients(
     outputs: Tensor | Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Any = None, create_graph: bool = False,
     retain_graph: bool = True,
 ) -> tuple[Tensor, ...]: ...  # fmt: skip
+@answering
 def gradients(
     outputs: Tensor | Sequence[Tensor],
     inputs: Tensor | Sequence[Tensor],
@@ -114,6 +138,8 @@ def gradients(
 
     Raises
     ------
+    TypeError
+        If an output or input is no tensor.
     RuntimeError
         If an output or input requires no gradient, or the graph was released; under ``create_graph``, at a node whose
         rule cannot be differentiated.
@@ -128,8 +154,7 @@ def gradients(
     >>> first.item(), ad.gradients(first, x).item()
     (27.0, 18.0)
     """
-    ends = [outputs] if type(outputs) is Tensor else list(outputs)
-    starts = [inputs] if type(inputs) is Tensor else list(inputs)
+    ends, starts = _tensors("outputs", outputs), _tensors("inputs", inputs)
     given = [cotangents] if type(outputs) is Tensor or cotangents is None else list(cotangents)
     if cotangents is None:
         given *= len(ends)

@@ -48,10 +48,11 @@ CHECKS: dict[str, Callable[[str, Any], object]] = {
 
 def as_groups(params: Parameters) -> list[Mapping[str, Any]]:
     """Bring parameters, or groups of them, into the form of groups."""
-    if isinstance(params, (Module, Tensor, Mapping)):
-        hint = "module.parameters()" if isinstance(params, Module) else "a list"
+    if isinstance(params, (Module, Tensor, Mapping)) or not isinstance(params, Iterable):
+        other: Any = params
+        hint = "module.parameters()" if callable(other) else "a list"
         raise TypeError(
-            f"params must be an iterable of tensors or of groups, not a {type(params).__name__}; pass {hint}"
+            f"params must be an iterable of tensors or of groups, not a {type(other).__name__}; pass {hint}"
         )
     given: list[Any] = list(params)
     if not given:

@@ -13,9 +13,10 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from .node import OPS
 from .signature import nearest
 
-__all__ = ["ATTRIBUTES", "absent", "answering", "in_place", "instead", "refuse_settings"]
+__all__ = ["ATTRIBUTES", "absent", "answering", "in_place", "instead", "no_attribute", "refuse_settings"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -25,6 +26,7 @@ _POLYNOMIAL = "np.polyval, np.polyadd, np.polysub, np.polymul, np.polyder or np.
 _SETS = "the function on t.data, and what it tells about positions as an index into t"
 _SPECTRUM = "products with matrices of cosines and sines, for the real and the imaginary part (none is complex here)"
 _BINS = "F.scatter_add(weights, index=np.digitize(t, edges), shape=(count,)) adds up what falls into each bin"
+_HUBER = "np.where(np.abs(r) <= delta, r * r / 2, delta * (np.abs(r) - delta / 2))"
 _WRITE = "y = F.set_at(t, index, value) or np.where(mask, value, t), since nothing is written into a recorded tensor"
 
 _MEANINGS: dict[str, tuple[str, ...]] = {
@@ -83,7 +85,7 @@ _MEANINGS: dict[str, tuple[str, ...]] = {
     "np.exp of sums of scipy.special.gammaln": ("scipy.special.beta", "scipy.special.binom", "scipy.special.poch"),
     "scipy.special.erfinv(1 - t)": ("scipy.special.erfcinv",),
     "np.sqrt(2) * scipy.special.erfinv(2 * t - 1)": ("scipy.special.ndtri",),
-    "np.where(np.abs(r) <= delta, r * r / 2, delta * (np.abs(r) - delta / 2))": ("scipy.special.huber",),
+    _HUBER: ("scipy.special.huber",),
     "delta**2 * (np.sqrt(1 + (r / delta) ** 2) - 1)": ("scipy.special.pseudo_huber",),
     "t.data: it is a constant almost everywhere": ("np.angle", "np.spacing"),
     "the first argument itself, from which it differs by rounding only": ("np.nextafter",),
@@ -108,7 +110,9 @@ def instead(name: str, covered: Iterable[str]) -> str:
 
 _SETTINGS = {
     "dim": "axis", "dims": "axes", "dim1": "axis1", "dim2": "axis2", "keepdim": "keepdims", "unbiased": "ddof",
-    "input": "a", "other": "x2", "gradient": "cotangent",
+    "input": "a", "other": "x2", "gradient": "cotangent", "grad_outputs": "cotangents", "argnum": "argnums",
+    "in_features": "d_in", "out_features": "d_out", "num_embeddings": "count", "embedding_dim": "d",
+    "normalized_shape": "d", "elementwise_affine": "gain", "learning_rate": "lr", "beta1": "betas", "beta2": "betas",
 }  # fmt: skip
 """What settings of PyTorch's functions are called here."""
 
@@ -126,29 +130,83 @@ def refuse_settings(name: str, given: Iterable[str], known: Sequence[str], signa
 _VALUES = {"unbiased": "ddof=0 (unbiased=False) or ddof=1 (unbiased=True)"}
 """What values of a setting there become here, where they have other ones."""
 
+_NO_DEVICES = "everything is computed on the CPU: leave it out"
+
 _ELSEWHERE = {
     "create_graph": " ad.gradients has it.",
     "inputs": " ad.gradients takes them.",
+    "device": f" Here {_NO_DEVICES}.",
+    "dtype": " Give an array of this dtype: np.asarray(data, dtype).",
+    "inplace": " Nothing is changed in place: leave it out.",
+    "allow_unused": " The gradient of an input that is not used is 0: leave it out.",
+    "set_to_none": " It always does: leave it out.",
+    "amsgrad": " AdamW is without: leave it out.",
+    "holomorphic": " Everything is real: leave it out.",
+    "allow_int": " Convert integers, x.astype(float).",
+    "reduce_axes": " Sum over axes in the function.",
     "descending": " Write [..., ::-1] behind the call.",
 }
 """What is had otherwise here."""
 
 
 def answering(method: Method) -> Method:
-    """Let a method that lists its settings refuse all others in our words."""
-    known = tuple(inspect.signature(method).parameters)
+    """Let a function or method that lists its settings refuse all others in our words."""
+    parameters = inspect.signature(method).parameters
+    known = tuple(parameters)
+    more = "; pass arguments by position" * any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
+    name = method.__qualname__.removesuffix(".__init__") if method.__name__ == "__init__" else method.__name__
 
     @functools.wraps(method)
-    def call(self: Any, /, *args: Any, **settings: Any) -> Any:
+    def call(*args: Any, **settings: Any) -> Any:
         if settings:
-            refuse_settings(f"{method.__name__}()", settings, known)
-        return method(self, *args, **settings)
+            refuse_settings(f"{name}()", settings, known, more)
+        return method(*args, **settings)
 
     return cast("Method", call)
 
 
-_NO_DEVICES = "everything is computed on the CPU: leave it out"
 _IN_PLACE = "nothing is changed in place: assign the result, as in t = t + 1, or write to t.data of a leaf"
+
+_MODULES: dict[str, str] = {
+    "forward": "define it in the class",
+    **dict.fromkeys(("cuda", "cpu", "to", "device", "pin_memory", "share_memory"), _NO_DEVICES),
+    **dict.fromkeys(("float", "double", "half", "bfloat16", "type", "dtype"), "build the layers with dtype=np.float32"),
+    **dict.fromkeys(
+        ("register_buffer", "buffers", "named_buffers"),
+        "write self.name = Tensor(values), without requires_grad: state_dict() has it, and no optimiser trains it (an "
+        "array as an attribute is not in state_dict())",
+    ),
+    "register_parameter": "write self.name = Tensor(values, requires_grad=True)",
+    **dict.fromkeys(("add_module", "register_module"), "write self.name = module"),
+    **dict.fromkeys(("get_parameter", "get_buffer", "params"), "write dict(module.named_parameters())[name]"),
+    "get_submodule": "write module.name, or dict(module.children())[name]",
+    "named_children": "children() yields pairs of a name and a module",
+    **dict.fromkeys(
+        ("register_forward_hook", "register_forward_pre_hook", "register_backward_hook", "register_full_backward_hook"),
+        "define forward in a subclass; for a gradient inside write t.retain_grad() and read t.grad after backward()",
+    ),
+    **dict.fromkeys(("compile", "jit"), "each call runs as it is written: leave it out"),
+    "backward": "write loss.backward()",
+    "grad": "each parameter has its own: p.grad for p in module.parameters()",
+    **dict.fromkeys(("step", "fit"), "an optimiser has step(): optim.AdamW(module.parameters(), lr=1e-3)"),
+    **dict.fromkeys(("in_features", "out_features"), "write module.weight.shape, which is (in, out)"),
+    **dict.fromkeys(("num_embeddings", "embedding_dim"), "write module.weight.shape"),
+    **dict.fromkeys(("reset_parameters", "init"), "make a new layer, or assign to p.data"),
+    **dict.fromkeys(("freeze", "unfreeze"), "write p.requires_grad = False, or True, for p in module.parameters()"),
+    "save": 'write np.savez("model.npz", **module.state_dict())',
+    "load": 'write module.load_state_dict(np.load("model.npz"))',
+    "numel": "write module.parameter_count()",
+}  # fmt: skip
+"""Attributes that modules of other libraries have: what is written here."""
+
+
+def no_attribute(module: Any, name: str) -> Any:
+    """Say what is written here instead of an attribute of other libraries' modules: a module's ``__getattr__``."""
+    if hasattr(type(module), name):  # a property, which has raised an AttributeError of its own
+        return object.__getattribute__(module, name)
+    hint = f": {_MODULES[name]}" if name in _MODULES else ""
+    raise AttributeError(f"{type(module).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=module)
+
 
 ATTRIBUTES: dict[str, str] = {
     **dict.fromkeys(("cuda", "cpu", "to", "device", "pin_memory"), _NO_DEVICES),
@@ -247,12 +305,57 @@ _FUNCTIONS = {
     **dict.fromkeys(("BCEWithLogitsLoss", "binary_cross_entropy_with_logits"), "(F.softplus(t) - target * t).mean()"),
     "one_hot": "np.eye(count)[ids]",
     "functional": "import autodiff.functional as F",
+    "F": "import autodiff.functional as F",
+    **dict.fromkeys(("L1Loss", "l1_loss"), "abs(t - u).mean()"),
+    **dict.fromkeys(("NLLLoss", "nll_loss"), "F.cross_entropy(logits, targets), which takes the logits themselves"),
+    **dict.fromkeys(("BCELoss", "binary_cross_entropy"), "(F.softplus(t) - target * t).mean(), of the logits t"),
+    **dict.fromkeys(("SmoothL1Loss", "HuberLoss", "huber_loss", "smooth_l1_loss"), _HUBER),
+    **dict.fromkeys(("LeakyReLU", "leaky_relu"), "np.where(t > 0, t, 0.01 * t)"),
+    **dict.fromkeys(("ELU", "elu"), "np.where(t > 0, t, np.expm1(np.minimum(t, 0)))"),
+    "Softplus": "the function F.softplus",
+    "LogSoftmax": "the function F.log_softmax",
+    **dict.fromkeys(("Flatten", "Unflatten"), "t.reshape(shape)"),
+    "Identity": "nothing, or lambda x: x",
+    "Dense": "nn.Linear(d_in, d_out)",
+    "ParameterList": "a list of Tensor(data, requires_grad=True)",
+    "MultiheadAttention": "F.scaled_dot_product_attention between layers nn.Linear",
+    **dict.fromkeys(("normalize", "cosine_similarity"), "division by np.linalg.norm(t, axis=-1, keepdims=True)"),
+    **dict.fromkeys(("BatchNorm1d", "BatchNorm2d", "batch_norm", "GroupNorm"), "nn.LayerNorm, or (t - mean) / std"),
+    **dict.fromkeys(
+        ("Conv1d", "Conv2d", "Conv3d", "conv1d", "conv2d", "max_pool2d", "MaxPool2d", "AvgPool2d", "unfold"),
+        "np.lib.stride_tricks.sliding_window_view of an input that is data, or slices, and a product with the weights",
+    ),
+    **dict.fromkeys(("RNN", "LSTM", "GRU"), "a loop over the steps, with layers nn.Linear"),
+    **dict.fromkeys(("Transformer", "TransformerEncoder", "TransformerEncoderLayer"), "a module of such layers"),
+    "init": "std= of the layer, or p.data = values",
+    "utils": "optim.clip_grad_norm(parameters, limit)",
     "Adam": "optim.AdamW(parameters, weight_decay=0.0)",
+    **dict.fromkeys(("adam", "adamw"), "optim.AdamW"),
+    "sgd": "optim.SGD",
+    **dict.fromkeys(("RMSprop", "Adagrad", "Adadelta", "LBFGS"), "optim.AdamW or optim.SGD"),
+    **dict.fromkeys(
+        ("StepLR", "ExponentialLR", "CosineAnnealingLR", "LambdaLR", "OneCycleLR"),
+        "optimizer.lr = the rate of this step, before each step; optim.warmup_cosine gives one",
+    ),
     "clip_grad_norm_": "optim.clip_grad_norm(parameters, limit)",
     "lr_scheduler": "optimizer.lr = optim.warmup_cosine(step, ...), before each step",
     "from_numpy": "ad.as_tensor(array)",
     "cat": "np.concatenate",
     "backward": "t.backward()",
+    **dict.fromkeys(("randn", "rand", "normal", "uniform"), "Tensor(rng.normal(size=shape)), rng a generator"),
+    "Variable": "ad.Tensor(data, requires_grad=True)",
+    **dict.fromkeys(("inference_mode", "set_grad_enabled"), "ad.no_grad()"),
+    **dict.fromkeys(("GradientTape", "autograd"), "y.backward(), or ad.gradients(y, x)"),
+    **dict.fromkeys(("numpy", "lax", "scipy"), "NumPy itself: its functions record"),
+    **dict.fromkeys(("debug_nans", "set_detect_anomaly", "config"), "ad.detect_anomaly()"),
+    **dict.fromkeys(("tree_map", "tree", "tree_util"), "a loop: functions take nested lists and dicts"),
+    **dict.fromkeys(("linearize", "custom_jvp"), "ad.jvp(f, primals, tangents), of ops that have @f.vjp(...)"),
+    "pmap": "a loop: each call runs as it is written",
+    **dict.fromkeys(("device", "devices", "cuda", "device_put", "block_until_ready"), "nothing: all is on the CPU"),
+    "compile": "nothing: each call runs as it is written",
+    **dict.fromkeys(("draw_dot", "make_dot"), "viz.draw_dot(y)"),
+    **dict.fromkeys(("Module", "Linear", "Embedding", "LayerNorm", "Dropout"), "from autodiff import nn"),
+    **dict.fromkeys(("AdamW", "SGD"), "from autodiff import optim"),
     "enable_grad": "what to differentiate, outside of ad.no_grad()",
     "manual_seed": "rng=, which whatever draws numbers takes",
     **dict.fromkeys(("jacrev", "jacfwd"), "ad.jacobian(f)"),
@@ -275,5 +378,7 @@ def absent(module: str, name: str, known: Iterable[str]) -> AttributeError:
     if name in _FUNCTIONS:
         hint = f" Instead: {_FUNCTIONS[name]}."
     elif not name.startswith("_"):
-        hint = nearest(name, known, cutoff=0.75) or (f" Instead: np.{name}." if hasattr(np, name) else "")
+        ours = f"F.{name}, with import autodiff.functional as F" if name in OPS else ""
+        found = ours or (f"np.{name}" if hasattr(np, name) else "")
+        hint = nearest(name, known, cutoff=0.75) or (f" Instead: {found}." if found else "")
     return AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")

@@ -35,7 +35,9 @@ class Lasting:
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         if type(self.node) is Node:
-            raise RuntimeError("only leaves can be copied; copy a result with x.detach() or Tensor(x.data)")
+            raise RuntimeError(
+                "only leaves can be copied; copy a result with x.detach() or Tensor(x.data); to plot it: x.data"
+            )
         copy: Self = _leaf(*self._parts())
         return copy
 

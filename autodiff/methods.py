@@ -61,7 +61,20 @@ class ArrayMethods(ArrayOperators):
 
     def item(self, *index: Any) -> Any:
         """Return the one element as a Python number, or the one at an index."""
+        if not index and self._values.size != 1:
+            raise ValueError(f"item() needs one element; the shape is {self.shape}: write t.tolist(), or t.item(index)")
         return self._values.item(*index)
+
+    def __format__(self, spec: str) -> str:
+        if spec and self._values.size == 1:
+            return format(self.item(), spec)
+        try:
+            return format(repr(self), spec)
+        except ValueError:
+            raise ValueError(
+                f"the format {spec!r} needs one element; the tensor has the shape {self.shape}: take one, t[i], or "
+                f"write np.array2string(t.data, precision=2)"
+            ) from None
 
     def numpy(self) -> NDArray[Any]:
         """Return a copy of the values."""

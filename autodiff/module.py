@@ -10,7 +10,7 @@ import contextlib
 import copy
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ from . import modes
 from .arguments import arraylike
 from .binding import slots
 from .hidden import PLAIN, is_running, refuse_closures, refuse_wrapped, warn_of_lost
+from .hints import no_attribute
 from .names import Names, Walk, dotted, indexed
 from .node import Node
 from .overview import table, tree
@@ -61,6 +62,8 @@ class Module:
     _scope: modes.Switch | None = None  # entered by a call; None until a parent holds the module
     _containers: tuple[str, ...] = ()  # attributes whose list or dictionary of parts may grow
     _kept: tuple[str, ...] = ()  # attributes with results of the module's own calls, such as activations to look at
+    if not TYPE_CHECKING:  # to a type checker it would say that every attribute is there
+        __getattr__ = no_attribute
 
     def __setattr__(self, name: str, value: Any) -> None:
         adopted = self._adopt(name, value)

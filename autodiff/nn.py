@@ -20,7 +20,7 @@ from . import functional as F
 from . import modes
 from .arguments import real, whole
 from .functional.dropout import RowStream
-from .hints import absent
+from .hints import absent, answering
 from .module import Module
 from .node import Array
 from .tensor import Tensor, as_tensor
@@ -70,6 +70,7 @@ class Linear(Module):
     (5, 2)
     """
 
+    @answering
     def __init__(
         self, d_in: int, d_out: int, *, bias: bool = True, std: float | None = None, rng: Rng = None,
         dtype: DTypeLike = np.float64,
@@ -119,6 +120,7 @@ class Embedding(Module):
     (1, 3, 4)
     """
 
+    @answering
     def __init__(self, count: int, d: int, *, std: float = 1.0, rng: Rng = None, dtype: DTypeLike = np.float64) -> None:
         shape = (whole("count", count, 1), whole("d", d, 1))
         self.weight = _parameter(np.random.default_rng(rng).normal(0, real("std", std), shape), dtype)
@@ -158,6 +160,7 @@ class LayerNorm(Module):
     array([-1.341635, -0.447212,  0.447212,  1.341635])
     """
 
+    @answering
     def __init__(
         self, d: int, *, eps: float = 1e-5, gain: bool = True, bias: bool = True, dtype: DTypeLike = np.float64
     ) -> None:
@@ -201,6 +204,7 @@ class RMSNorm(Module):
     array([0.365148, 0.730296, 1.095444, 1.460593])
     """
 
+    @answering
     def __init__(self, d: int, *, eps: float = 1e-5, gain: bool = True, dtype: DTypeLike = np.float64) -> None:
         self.d, self.eps = whole("d", d, 1), real("eps", eps)
         self.gamma = _parameter(np.ones(self.d), dtype) if gain else None
@@ -240,6 +244,7 @@ class Dropout(Module):
     [1.0, 1.0, 1.0]
     """
 
+    @answering
     def __init__(self, p: float, *, rng: Rng = None) -> None:
         self.p = real("p", p, upto=1)
         self._rng = np.random.default_rng(rng)

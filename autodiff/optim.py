@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .arguments import is_number, plain, real
 from .changes import note_write
-from .hints import absent
+from .hints import absent, answering
 from .module import Module
 from .optimizer import Group, Optimizer, Parameters
 from .schedules import warmup_cosine, warmup_linear
@@ -63,6 +63,7 @@ class SGD(Optimizer):
 
     moments = ("momentum_buffer",)
 
+    @answering
     def __init__(
         self, params: Parameters, lr: float, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False
     ) -> None:
@@ -141,6 +142,7 @@ class AdamW(Optimizer):
 
     moments = ("exp_avg", "exp_avg_sq")
 
+    @answering
     def __init__(
         self, params: Parameters, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0.01,
@@ -237,6 +239,10 @@ def clip_grad_norm(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> fl
     limit = plain(max_norm)
     if not is_number(limit) or not limit > 0:
         raise ValueError(f"max_norm={max_norm!r} must be a number greater than 0; to clip nothing, leave the call out")
+    if not isinstance(parameters, (Tensor, Iterable)):
+        raise TypeError(
+            f"parameters must be tensors, not a {type(parameters).__name__}; of a module pass module.parameters()"
+        )
     tensors = [parameters] if type(parameters) is Tensor else list(parameters)
     gradients = [tensor._grad for tensor in tensors if tensor._grad is not None and tensor.requires_grad]
     norm = _global_norm(gradients)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -67,26 +68,35 @@ class NumPyProtocols:
         if self.requires_grad and modes.current().record:
             raise TypeError(
                 f"{how} of a tensor that requires a gradient would lose the gradient. For the values use .data or "
-                f".item(); to go on computing with a gradient use NumPy's functions or autodiff.functional (F.stack "
-                f"joins tensors; F.set_at(array, index, t) stands for array[index] = t)"
+                f".item(), to plot: t.data; to go on computing with a gradient use NumPy's functions or "
+                f"autodiff.functional (F.stack joins tensors; F.set_at(array, index, t) stands for array[index] = t)"
             )
         return self._values
+
+    def _number(self, kind: str) -> Any:
+        """Return the data for a conversion to one number."""
+        values = self._leave(f"{kind}()")
+        if np.ndim(values):
+            raise TypeError(
+                f"{kind}() needs a tensor of shape (), not {np.shape(values)}: take one element, t[i], or all, "
+                f"t.tolist()"
+            )
+        return values
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self._leave("the conversion to an array"), dtype, copy=copy)
 
     def __float__(self) -> float:
-        return float(self._leave("float()"))
+        return float(self._number("float"))
 
     def __int__(self) -> int:
-        return int(self._leave("int()"))
+        return int(self._number("int"))
 
     def __complex__(self) -> complex:
-        return complex(self._leave("complex()"))
+        return complex(self._number("complex"))
 
     def __index__(self) -> int:
-        data = self._leave("use as an index")
-        return int(data.__index__())
+        return operator.index(self._leave("use as an index"))
 
     def __bool__(self) -> bool:
         if np.size(self._values) != 1:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from . import modes
 from .anomaly import arrays_in
-from .calls import follows, in_use, used
+from .calls import check_function, follows, in_use, used
 from .functional.dropout import Draws
 from .node import Node, Plan, Spec, Vertex, clock, record
 from .notes import annotate
@@ -87,6 +87,7 @@ def recompute(f: Callable[P, R]) -> Callable[P, R]:
     ...     block.forward = ad.recompute(block.forward)
     >>> model([[1, 2, 3]]).sum().backward()
     """
+    check_function("recompute", f)
     return _Recomputed(f)
 
 

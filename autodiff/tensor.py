@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from threading import Lock
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from .anomaly import sweep
 from .arguments import arraylike
 from .changes import note_write
-from .hints import answering
+from .hints import answering, refuse_settings
 from .lasting import Lasting
 from .methods import ArrayMethods
 from .node import Array, Leaf, Node, Vertex
@@ -62,7 +62,11 @@ class Tensor(Lasting, ArrayMethods):
     def __init_subclass__(cls) -> None:
         raise TypeError("a Tensor cannot be subclassed: hold one as an attribute instead")
 
-    def __init__(self, data: ArrayLike, requires_grad: bool = False, name: str | None = None) -> None:
+    def __init__(
+        self, data: ArrayLike, requires_grad: bool = False, name: str | None = None, **others: Never
+    ) -> None:
+        if others:
+            refuse_settings("Tensor()", others, ("data", "requires_grad", "name"))
         array = _numeric(np.array(data._leave("Tensor()") if type(data) is Tensor else arraylike("Tensor()", data)))
         self._values = array if array.ndim else array[()]
         self._grad = None
@@ -215,8 +219,6 @@ class Tensor(Lasting, ArrayMethods):
             parts.append(f"name={self.name!r}")
         return f"Tensor({', '.join(parts)})"
 
-    def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self.size == 1 else format(repr(self), spec)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if self.requires_grad or (type(value) is Tensor and value.requires_grad):
@@ -300,8 +302,8 @@ def start(output: Tensor, cotangent: ArrayLike | Tensor | None, recorded: bool =
     else:
         g = np.asarray(arraylike("a cotangent", cotangent)).view()  # of a tensor that requires a gradient, this raises
         g.flags.writeable = False  # it is the caller's
+    if g.dtype.kind not in "fiub":
+        raise TypeError(f"the cotangent must hold real numbers; it is a {type(cotangent).__name__}, dtype {g.dtype}")
     if g.shape != output.shape:
         raise ValueError(f"the cotangent has shape {g.shape}, the tensor {output.shape}; they must be equal")
-    if g.dtype.kind not in "fiub":
-        raise TypeError(f"the cotangent must hold real numbers, its dtype is {g.dtype}")
     return output.node, g if g.dtype == output.dtype else g.astype(output.dtype)

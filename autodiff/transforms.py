@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from . import modes
-from .calls import Call, recorded_among
+from .calls import Call, check_function, check_pairs, recorded_among
 from .functional import stack
+from .hints import answering
 from .node import Leaf, clock
 from .tensor import Tensor, wrap
 from .trees import rebuild
@@ -28,6 +29,7 @@ from .trees import rebuild
 __all__ = ["grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"]
 
 
+@answering
 def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Make the function that computes the gradient of a scalar function.
 
@@ -85,6 +87,7 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool 
     >>> np.allclose(model.weight.grad, 2 * model.weight.data)
     True
     """
+    check_function("grad", f, argnums)
     evaluate = value_and_grad(f, argnums, has_aux)
 
     @_named(f)
@@ -95,6 +98,7 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool 
     return gradient
 
 
+@answering
 def value_and_grad(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -132,6 +136,7 @@ def value_and_grad(
     >>> gradient
     (array([0., 1.]), array([1., 1.]))
     """
+    check_function("value_and_grad", f, argnums)
 
     @_named(f)
     def evaluated(*args: Any, **kwargs: Any) -> Any:
@@ -144,6 +149,7 @@ def value_and_grad(
     return evaluated
 
 
+@answering
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """Compute a function, and the function that pulls cotangents of its output back to its arguments.
 
@@ -182,9 +188,15 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     (array([[1., 1.],
            [0., 0.]]), array([1., 2.]))
     """
+    check_function("vjp", f)
     call = Call(f, primals, {}, tuple(range(len(primals))), has_aux=has_aux)
 
-    def vjp_fn(cotangent: Any) -> tuple[Any, ...]:
+    def vjp_fn(cotangent: Any, *surplus: Any) -> tuple[Any, ...]:
+        if surplus:
+            raise TypeError(
+                f"vjp_fn takes one cotangent, a tree like the output of {call.name}, and was given "
+                f"{1 + len(surplus)}; for several outputs pass them in a tuple, vjp_fn((g, ...))"
+            )
         since = clock()
         record = recorded_among(cotangent) or (call.tied and modes.current().record)
         cotangents = call.given(call.out, cotangent, "the cotangent", call.ends)
@@ -196,6 +208,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     return (out, vjp_fn, call.close_aux()) if has_aux else (out, vjp_fn)
 
 
+@answering
 def jvp(
     f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> tuple[Any, ...]:
@@ -235,6 +248,7 @@ def jvp(
     >>> ad.jvp(np.sin, (0.0,), (2.0,))
     (array(0.), array(2.))
     """
+    check_pairs("jvp", f, primals, tangents)
     call = _call_at(f, primals, tangents, has_aux)
     directions = call.given(tuple(primals), tuple(tangents), "tangents", call.variables)
     ends = [end for end in call.ends if type(end) is Tensor and end.requires_grad]
@@ -250,6 +264,7 @@ def jvp(
     return (out, tangent_out, call.close_aux()) if has_aux else (out, tangent_out)
 
 
+@answering
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """Compute the product of a scalar function's Hessian with a vector, without the Hessian.
 
@@ -288,6 +303,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     >>> ad.hvp(lambda p: p[0] * p[0] * p[1], ([3.0, 5.0],), ([1.0, 0.0],))
     [array(10.), array(6.)]
     """
+    check_pairs("hvp", f, primals, tangents)
     call = _call_at(f, primals, tangents)
     directions = call.given(tuple(primals), tuple(tangents), "tangents", call.variables)
     gradients = call.pull([call.scalar()], [None], record=True)
@@ -295,6 +311,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     return call.per_argument(call.close(changes))[0]
 
 
+@answering
 def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Make the function that computes the Jacobian of a function, in reverse mode.
 
@@ -333,6 +350,7 @@ def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
     >>> ad.jacobian(lambda x: (x[1:] * x[:-1], x.size), has_aux=True)(np.array([1.0, 2.0]))
     (array([[2., 1.]]), 2)
     """
+    check_function("jacobian", f, argnums)
 
     @_named(f)
     def matrix(*args: Any, **kwargs: Any) -> Any:
@@ -345,6 +363,7 @@ def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
     return matrix
 
 
+@answering
 def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Make the function that computes the Hessian of a function: the Jacobian of its Jacobian.
 
@@ -382,6 +401,7 @@ def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bo
     array([[4., 2.],
            [2., 0.]])
     """
+    check_function("hessian", f, argnums)
     return jacobian(jacobian(f, argnums, has_aux), argnums, has_aux)
 
 
@@ -395,9 +415,6 @@ def _named(f: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[...
 
 def _call_at(f: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Call:
     """Call a function that will be differentiated twice."""
-    for what, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, (tuple, list)):
-            raise TypeError(f"{what} must be a tuple with one entry for each argument, not a {type(given).__name__}")
     positions = tuple(range(len(primals)))
     return Call(f, tuple(primals), {}, positions, has_aux=has_aux, twice=True, also=tangents)
 
