@@ -16,8 +16,8 @@ from .node import Plan, Spec, Vertex
 from .protocols import ForeignError, NumPyProtocols, is_foreign
 
 __all__ = [
-    "arrange", "attributes_of", "bind", "convert", "first_plan", "output", "outputs", "own", "result", "settle",
-    "slots",
+    "arrange", "attributes_of", "bind", "convert", "first_plan", "named_arguments", "output", "outputs", "own",
+    "result", "settle", "slots",
 ]  # fmt: skip
 
 
@@ -49,6 +49,19 @@ def arrange(op: Spec, args: tuple[Any, ...], settings: dict[str, Any]) -> tuple[
     except TypeError as error:
         raise TypeError(f"{op.name}{signature}: {error}") from None
     return tuple([bound.arguments.get(name) for name in signature.arguments])
+
+
+def named_arguments(op: Spec, declaration: str, names: Any) -> tuple[str, ...]:
+    """Return the arguments that a declaration names; refuse a flag, a single name, and what is no argument."""
+    if names is False or names is None:
+        return ()
+    if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
+        first = names if isinstance(names, str) else op.signature.arguments[0]
+        example = f"{declaration}=({first!r},)"
+        raise TypeError(f"op {op.name!r}: {declaration}={names!r} must name arguments: write {example}")
+    for name in names:
+        op.argument(name)  # refuses others
+    return tuple(names)
 
 
 def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:

@@ -161,8 +161,9 @@ def kind_of(function: Any) -> list[str]:
     if not isinstance(function, Op):
         return ["composed"]
     words = ["primitive" if function.decomposed is None else "fused"]
-    flags = (("elementwise", function.elementwise), ("linear", function.linear), ("surrogate", function.surrogate))
-    return words + [word for word, holds in flags if holds]
+    flags = (("elementwise", function.elementwise), ("linear", function.linear))
+    words += [word for word, holds in flags if holds]
+    return [*words, f"surrogate for {', '.join(function.surrogate)}"] if function.surrogate else words
 
 
 # --- the text ---

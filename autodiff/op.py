@@ -55,7 +55,7 @@ class Op(Spec, Generic[P, R]):
 
     def __init__(
         self, forward: Callable[P, R], *, numpy: Any = None, elementwise: bool = False, linear: bool = False,
-        surrogate: bool = False, samples: Any = (), error_samples: Any = (),
+        surrogate: Sequence[str] = (), samples: Any = (), error_samples: Any = (),
     ) -> None:  # fmt: skip
         ufunc = isinstance(numpy, np.ufunc)
         batched = ufunc and numpy.signature is not None  # a generalized ufunc broadcasts all but the last axes
@@ -63,7 +63,7 @@ class Op(Spec, Generic[P, R]):
         functools.update_wrapper(self, forward)
         self.arity = -1 if self.signature.variadic else len(self.signature.arguments)
         self.defaults = None if self.signature.required else self.signature.settings
-        self.twin, self.surrogate = numpy, surrogate
+        self.twin, self.surrogate = numpy, binding.named_arguments(self, "surrogate", surrogate)
         self.samples, self.error_samples = samples, error_samples
 
     def __repr__(self) -> str:
@@ -228,7 +228,7 @@ PICK = _PICK_SPEC.plan(1, 1)
 def op(forward: Callable[P, R], /) -> Op[P, R]: ...
 @overload
 def op(
-    *, numpy: Any = None, elementwise: bool = False, linear: bool = False, surrogate: bool = False,
+    *, numpy: Any = None, elementwise: bool = False, linear: bool = False, surrogate: Sequence[str] = (),
     samples: Any = (), error_samples: Any = (), override: bool = False,
 ) -> Callable[[Callable[P, R]], Op[P, R]]: ...  # fmt: skip
 def op(forward: Any = None, /, *, override: bool = False, **declared: Any) -> Any:
@@ -249,8 +249,8 @@ def op(forward: Any = None, /, *, override: bool = False, **declared: Any) -> An
         broadcast axes. The first recorded call with another shape raises a ValueError.
     linear : bool
         The op is linear in its arguments together, so it can be tested exactly.
-    surrogate : bool
-        The rule is not the derivative, on purpose (a straight-through estimator).
+    surrogate : sequence of str
+        The arguments whose rule is not the derivative, on purpose, such as ``("x",)`` (a straight-through estimator).
     samples : sequence, or callable taking a Generator
         Calls to test with: tuples of arguments, settings as a dict at the end.
     error_samples : sequence, or callable taking a Generator

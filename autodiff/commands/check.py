@@ -36,7 +36,7 @@ UNVARIED = "never varied"
 
 REMARKS = {
     "once": "once: the rule has no derivative of its own; a second derivative through it raises",
-    "surrogate": "surrogate: the rule is not the derivative, on purpose; its values were not compared",
+    "surrogate": "surrogate: a rule is not the derivative, on purpose; its values were not compared",
     "kinks": "kinks: second derivatives were left out where the gradient itself has a kink or jump",
     "constant": "constant: no argument is differentiated, so there is no rule to check",
     UNVARIED: "never varied: a setting has one value in all samples, so a rule that is wrong for others passes",

@@ -1,7 +1,7 @@
 """Rounding, and division with remainder, elementwise.
 
 A rounded number is constant wherever it is differentiable. So its gradient is 0, at the jumps too. (For a gradient that
-passes rounding as if it were not there, declare an op with ``surrogate=True``.)
+passes rounding as if it were not there, declare an op with ``surrogate=("x",)``.)
 """
 
 from __future__ import annotations

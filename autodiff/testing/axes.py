@@ -66,12 +66,12 @@ class _Turned:
 
     def confirm(self, e: Examination) -> None:
         """Hold the gradients against differences, where there are any and these settle."""
-        if (e.op.surrogate and e.reference is None) or not flat(tuple(self.cotangents)).size:
+        if not e.judged or not flat(tuple(self.cotangents)).size:
             return
         function = e.op if e.reference is None else e.reference
         problem = Problem(
             self.subject, lambda values: flat(function(*values, **self.subject.settings)), e.values,
-            [np.shape(out) for out in self.trial.values], e.wrt, flat(tuple(self.cotangents))[None],
+            [np.shape(out) for out in self.trial.values], e.judged, flat(tuple(self.cotangents))[None],
             e.claims([self.gradients]), max(e.rtol, 1e-6), e.atol, "central5", "error", "axis",
         )  # fmt: skip
         if np.isfinite(flat(tuple(self.trial.values))).all():

@@ -238,9 +238,8 @@ def judge(op: Op[..., Any], reports: list[VJPReport]) -> None:
     if in_vain:
         what = f"no gradient depends on what is saved: {', '.join(sorted(in_vain))}"
         raise VJPError(f"VJPError[saved-in-vain]: {where}{what}{rerun}", kind="saved-in-vain")
-    if all("value" in report.skipped for report in reports) and any(report.passed for report in reports):
-        return  # a surrogate
     ruled = {i for rule in op.rules if rule.function is not zeros for i in rule.arguments} - op.nondifferentiable
+    ruled -= set(map(op.argument, op.surrogate))  # whose values are not compared
     effective = {name for report in reports for name in set(report.varied) - set(report.vacuous)}
     if op.signature.variadic:  # its arrays are one argument
         effective = set(op.signature.arguments) if effective else set()

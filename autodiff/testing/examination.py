@@ -62,7 +62,13 @@ class Examination:
     @property
     def unjudged(self) -> set[int]:
         """The arguments whose rule is not the derivative of anything that is known."""
-        return set(self.wrt) if self.op.surrogate and self.reference is None else set()
+        surrogates = set(map(self.op.argument, self.op.surrogate)) if self.reference is None else set()
+        return {i for i in self.wrt if declared_of(self.op, i) in surrogates}
+
+    @property
+    def judged(self) -> tuple[int, ...]:
+        """The other arguments, those whose gradients are compared with differences."""
+        return tuple(i for i in self.wrt if i not in self.unjudged)
 
     # --- computed once, on first use ---
 

@@ -50,7 +50,7 @@ def check_pointwise(op: Op[..., Any], calls: Iterable[tuple[Sequence[Any], dict[
     VJPError
         With kind "pointwise" for a gradient that depends on shape or place, "value" for a wrong one at a point.
     """
-    if not op.elementwise or op.surrogate:
+    if not op.elementwise:
         return
     largest: dict[str, tuple[Sequence[Any], dict[str, Any]]] = {}  # with each choice of settings
     for arrays, settings in calls:
@@ -70,6 +70,7 @@ def _floats(value: Any) -> bool:
 def _ruled(op: Op[..., Any], arrays: Sequence[Any]) -> tuple[int, ...]:
     """Positions of the arguments to differentiate."""
     constant = {i for rule in op.rules if rule.function is zeros for i in rule.arguments} | op.nondifferentiable
+    constant |= set(map(op.argument, op.surrogate))
     return tuple(i for i, x in enumerate(arrays) if _floats(x) and declared_of(op, i) not in constant)
 
 

@@ -26,18 +26,18 @@ __all__ = ["CHECKS", "check_vjp", "examine", "find_op", "usable"]
 
 def check_value(e: Examination) -> None:
     """The gradients are those that differences give."""
-    if e.op.surrogate and e.reference is None:
+    if not e.judged:
         e.report.skipped["value"] = "the rule is a surrogate: it is not the derivative, on purpose"
         e.report.skipped["vacuous"] = e.report.skipped["value"]
         return
     declared = {i for rule in e.op.rules if rule.function is zeros for i in rule.arguments}
-    vacuous = set(compare(e.problem, e.report)) - declared
+    vacuous = set(compare(e.problem._replace(wrt=e.judged), e.report)) - declared
     for i in vacuous:
         if advice := too_small(float(np.max(np.abs(e.values[i]), initial=0.0))):
             raise e.subject.unclear("inconclusive", i, f"no output seems to depend on it: {advice}")
     e.report.vacuous = tuple(e.subject.arguments[i] for i in sorted(vacuous))
     if any(out.size for out in e.trial.values):
-        varied = [i for i in e.wrt if np.size(e.values[i]) and declared_of(e.op, i) not in declared]
+        varied = [i for i in e.judged if np.size(e.values[i]) and declared_of(e.op, i) not in declared]
         e.report.varied = tuple(e.subject.arguments[i] for i in varied)
         state.check_elsewhere(e)
 

@@ -96,7 +96,7 @@ SOUND |= {
     "quotient": Sound(quotient, {X: lambda g, y: g / y, Y: lambda g, x, y: -g * x / (y * y)},
                       lambda rng: (rng.normal(size=(2, 3)), rng.uniform(1, 2, (2, 3))), {"elementwise": True}),
     "round_half": Sound(round_half, {X: lambda g: g * 1.0}, lambda rng: (rng.integers(0, 9, 4) + 0.2,),
-                        {"surrogate": True, "elementwise": True}),
+                        {"surrogate": ("x",), "elementwise": True}),
     "sum of products": Sound(lambda x, y: np.sum(x * y, axis=-1), {
         X: lambda g, y: g[..., None] * y, Y: lambda g, x: g[..., None] * x}, normal((2, 3), (2, 3))),
 }  # fmt: skip

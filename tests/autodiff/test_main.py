@@ -268,7 +268,7 @@ PASSES = {
 
 @pytest.mark.parametrize(("verdict", "rule"), PASSES.items())
 def test_what_a_pass_does_not_say(capsys, verdict, rule):
-    settings = "surrogate=True, " if "surrogate" in verdict else ""
+    settings = "surrogate=('x',), " if "surrogate" in verdict else ""
     write(
         f"import numpy as np\nimport autodiff as ad\n@ad.op({settings}elementwise=True, samples=[(np.ones(2),)])\n"
         f"def f(x): return ad.save(x**2, y=np.array(x))\n{rule}\n"
