@@ -81,9 +81,10 @@ def _parser() -> Parser:
         ),
         epilog=(
             "verdicts: passed; passed, once (second derivatives raise); passed, surrogate; passed, constant;\n"
-            "passed, never varied: SETTINGS (they have one value in all samples); no samples; skipped (a package\n"
-            "is not installed); or the kind of failure, such as value, shape, kink, inconclusive, vacuous,\n"
-            "saved-in-vain.\n\n"
+            "passed, never varied: SETTINGS (they have one value in all samples); passed, nondiff: ARGUMENT has slope\n"
+            "S (it is declared without gradient); passed, kinks: N elements (without second derivatives);\n"
+            "no samples; skipped (a package is not installed); or the kind of failure, such as value, shape, kink,\n"
+            "inconclusive, vacuous, saved-in-vain.\n\n"
             "exit code: 0 all passed, 1 an op failed or the output cannot be written, 2 a wrong call. Survivors of\n"
             "--mutate are advice: whether one makes a difference at all, only its author can tell; they leave the\n"
             "code as it is.\n\n"

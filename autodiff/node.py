@@ -174,6 +174,7 @@ class Spec:
         self.elementwise, self.batched, self.linear = elementwise, batched, linear
         self.rules: list[Rule] = []
         self.nondifferentiable: set[int] = set()
+        self.varying: set[int] = set()  # those among them that the output depends on, as their declaration says
         self.decomposed: Callable[..., Any] | None = None
         self.plans: dict[int, Plan] = {}  # by bit mask of the arguments to differentiate, under a bit for their count
 

@@ -101,9 +101,14 @@ class Op(Spec, Generic[P, R]):
         self.decomposed = function
         return function
 
-    def nondiff(self, *arguments: str) -> Op[P, R]:
-        """Declare arguments that have no gradient, although they may be floating arrays."""
-        self.nondifferentiable.update(map(self.argument, arguments))
+    def nondiff(self, *arguments: str, varies: bool = False) -> Op[P, R]:
+        """Declare arguments that have no gradient, although they may be floating arrays.
+
+        Where the output depends on one, the checker remarks on it. ``varies=True`` says that this is meant.
+        """
+        positions = set(map(self.argument, arguments))
+        self.nondifferentiable |= positions
+        self.varying = self.varying | positions if varies else self.varying - positions
         self.plans.clear()
         return self
 

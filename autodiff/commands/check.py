@@ -37,6 +37,8 @@ UNVARIED = "never varied"
 REMARKS = {
     "once": "once: the rule has no derivative of its own; a second derivative through it raises",
     "surrogate": "surrogate: a rule is not the derivative, on purpose; its values were not compared",
+    "nondiff": "nondiff: outputs depend on an argument that is declared without gradient; if it is meant, say so: "
+    "f.nondiff(name, varies=True)",
     "kinks": "kinks: second derivatives were left out where the gradient itself has a kink or jump",
     "constant": "constant: no argument is differentiated, so there is no rule to check",
     UNVARIED: "never varied: a setting has one value in all samples, so a rule that is wrong for others passes",
@@ -79,6 +81,7 @@ class Outcome:
             return skipped[0]
         full = {
             UNVARIED: f"never varied: {', '.join(self.unvaried)}",
+            "nondiff": f"nondiff: {', '.join(f'{name} has slope {slope:.3g}' for name, slope in self.slopes.items())}",
             "kinks": f"kinks: {sum(report.left_out for report in self.reports)} elements",
         }
         remarks = [full.get(remark, remark) for remark in self.remarks]
@@ -90,6 +93,14 @@ class Outcome:
         return never_varied(self.op, self.cases, self.reports)
 
     @property
+    def slopes(self) -> dict[str, float]:
+        """The largest slope in all samples by each argument that is declared without gradient."""
+        found: dict[str, float] = {}
+        for report in self.reports:
+            found |= {name: slope for name, slope in report.slopes.items() if abs(slope) > abs(found.get(name, 0.0))}
+        return found
+
+    @property
     def remarks(self) -> list[str]:
         """What a pass does not say."""
         found = []
@@ -97,6 +108,8 @@ class Outcome:
             found.append("surrogate")
         if any(ONCE in report.skipped.get("second-order", "") for report in self.reports):
             found.append("once")
+        if self.slopes:
+            found.append("nondiff")
         if any(report.left_out for report in self.reports):
             found.append("kinks")
         if not any(report.passed for report in self.reports):

@@ -92,6 +92,9 @@ class VJPReport:
         Arguments that were varied: floating, not empty, and not declared to have the derivative zero.
     saved : tuple of str
         Saved floating values that were tried for `saved_in_vain`.
+    slopes : dict of str to float
+        Floating arguments that are declared without gradient, but on which an output depends, and its derivative: the
+        largest for an element.
     left_out : int
         Elements at which the gradient itself has a kink or jump, so that their second derivatives were left out.
     turned : tuple of str
@@ -113,6 +116,7 @@ class VJPReport:
     saved_in_vain: tuple[str, ...] = ()
     varied: tuple[str, ...] = ()
     saved: tuple[str, ...] = ()
+    slopes: dict[str, float] = field(default_factory=dict)
     left_out: int = 0
     turned: tuple[str, ...] = ()
     never_varied: tuple[str, ...] = ()
@@ -133,6 +137,7 @@ class VJPReport:
             checks = f"checks: {', '.join(self.passed)}"
             lines += textwrap.wrap(checks, 110, subsequent_indent="  ", break_on_hyphens=False)
         lines += [f"skipped: {kind} ({reason})" for kind, reason in self.skipped.items()]
+        lines += [f"declared without gradient: {name}, with slope {slope:.6g}" for name, slope in self.slopes.items()]
         if self.left_out:
             lines.append(f"second-order: left out {self.left_out} elements, at kinks or jumps of the gradient")
         if self.saved_in_vain:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,14 @@ import numpy as np
 from ..binding import own
 from .contents import Picture, arrays_in
 from .examination import Examination, declared_of, in_precision
-from .numeric import flat
+from .numeric import element_line, flat, noise_of, settle, step_for
 from .precision import promotion
 from .report import CheckError
 from .value import element_derivative
 
 __all__ = [
     "check_alias", "check_arity", "check_dtype", "check_forward", "check_nondeterminism", "check_nondifferentiable",
-    "check_none", "check_nonfinite", "check_shape", "check_type", "check_writes",
+    "check_none", "check_nonfinite", "check_shape", "check_type", "check_writes", "note_slopes",
 ]  # fmt: skip
 
 
@@ -137,6 +138,37 @@ def check_nondifferentiable(e: Examination) -> None:
             raise e.subject.wrong(
                 "nondiff", i, f"the rule returned a cotangent for an argument that {why}: return None for it"
             )
+
+
+def note_slopes(e: Examination) -> None:
+    """Measure what depends on floating arguments that are declared without gradient, unless the declaration says so."""
+    for i, value in enumerate(e.values):
+        declared = declared_of(e.op, i) in e.op.nondifferentiable - e.op.varying
+        if declared and i not in e.wrt and isinstance(value, (np.ndarray, np.floating)) and value.dtype.kind == "f":
+            try:
+                slopes = list(_slopes(e, i))
+            except Exception:  # the forward refuses what is beside this argument
+                continue
+            largest = max(slopes, key=abs, default=0.0)
+            if largest:
+                e.report.slopes[e.subject.arguments[i]] = largest
+
+
+def _slopes(e: Examination, i: int) -> Iterator[float]:
+    """Yield the largest derivative of an output by each of an argument's first elements, where it stands out."""
+    with np.errstate(all="ignore"):
+        at = e.forward(e.values)
+        for j in range(min(np.size(e.values[i]), MOST_ELEMENTS)):
+            h = step_for(float(np.asarray(e.values[i]).flat[j]))
+            found = settle(element_line(e.forward, e.values, i, j), at, h, e.rtol)
+            central = found.slopes.central
+            clear = np.isfinite(central) & (np.abs(central) > noise_of(np.maximum(np.abs(at), 1.0), found.slopes.step))
+            if found.verdict == "smooth" and clear.any():
+                yield float(central[np.argmax(np.where(clear, np.abs(central), 0.0))])
+
+
+MOST_ELEMENTS = 16
+"""So many elements of an argument are varied: one slope is enough for a remark."""
 
 
 def check_none(e: Examination) -> None:

@@ -234,6 +234,7 @@ def examine(
     if wishes.get("rtol") is None:
         wishes["rtol"] = 1e-12 if wishes.get("scheme") == "complex" else 1e-6
     e = Examination(op, subject, values, settings, positions, report, **wishes)
+    structure.note_slopes(e)
     if not _has_rules(e):
         return report, subject
     for kind, check in CHECKS:
