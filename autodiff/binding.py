@@ -101,6 +101,8 @@ def outputs(op: Spec, out: Any) -> tuple[NDArray[Any], ...]:
             f"the forward of {op.name!r} returned a {type(out).__name__}: to return several outputs, make it a plain "
             f"tuple of arrays, tuple(...)"
         )
+    if all([type(part) is np.ndarray and part.dtype.kind in "fiub" for part in out]):  # as a rule
+        return tuple(out)
     return tuple([output(op, part, f" as output {i}") for i, part in enumerate(out)])
 
 
@@ -241,7 +243,8 @@ def settle(plan: Plan, args: Sequence[Any], values: list[Any]) -> list[Vertex | 
     Positions, conditions and classes are a few bytes beside the numbers that they choose, and are often written anew
     for the next call. The place of a constant is drawn, and by it a later write to its data is noticed.
     """
-    for i, value in enumerate(values):
-        if plan.keep is not None and plan.keep[i] and isinstance(value, np.ndarray) and value.dtype.kind != "f":
-            values[i] = np.array(value)
+    for i, kept in enumerate(plan.keep or ()):
+        value = values[i]
+        if kept and type(value) is np.ndarray and value.dtype.kind != "f":
+            values[i] = value.copy()
     return [arg.vertex() if isinstance(arg, NumPyProtocols) else None for arg in args]

@@ -7,6 +7,8 @@ saved something is older than the last one; so recording a call costs nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from threading import Lock
 from typing import Any
 from weakref import ReferenceType, ref
@@ -14,10 +16,10 @@ from weakref import ReferenceType, ref
 import numpy as np
 from numpy.typing import NDArray
 
-from .node import Leaf, Node, clock
+from .node import Leaf, Node, Vertex, clock
 from .trees import leaves
 
-__all__ = ["check_unchanged", "note_write"]
+__all__ = ["check_unchanged", "note_writes"]
 
 _writes: dict[int, tuple[ReferenceType[NDArray[Any]], int]] = {}
 """The arrays that were written to, as long as they live, by id; and when."""
@@ -25,17 +27,23 @@ _writes: dict[int, tuple[ReferenceType[NDArray[Any]], int]] = {}
 _writing = Lock()
 
 
-def note_write(array: Any, leaf: Leaf | None = None) -> None:
-    """Note that an array was written to, which others may have saved; and whose data it is."""
+def note_writes(written: Iterable[tuple[Any, Vertex | None]]) -> None:
+    """Note that arrays were written to, which others may have saved; each with its tensor's place in the graph."""
     with _writing:  # between the clock and the note of one thread no other may write: the latest time must stay
         now = Leaf.written = clock()
-        if leaf is not None:
-            leaf.root.number = now
-        if type(array) is np.ndarray:  # NumPy's scalars cannot be written to
-            key = id(array)
-            known = _writes.get(key)
-            weak = ref(array, lambda _: _writes.pop(key, None)) if known is None else known[0]
-            _writes[key] = weak, now
+        for array, vertex in written:
+            if type(vertex) is Leaf:
+                vertex.root.number = now
+            if type(array) is np.ndarray:  # NumPy's scalars cannot be written to
+                key = id(array)
+                known = _writes.get(key)
+                weak = ref(array, partial(_forget, key)) if known is None else known[0]
+                _writes[key] = weak, now
+
+
+def _forget(key: int, _: Any) -> None:
+    """Take an array off the list: it is no more."""
+    _writes.pop(key, None)
 
 
 def check_unchanged(node: Node, compared: bool) -> None:

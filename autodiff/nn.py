@@ -261,9 +261,12 @@ class Dropout(Module):
 
     def forward(self, x: Array) -> Array:
         """Drop elements in training."""
-        if self.rate == 1:  # the others cannot be scaled: there are none
+        rate = self.rate
+        if not rate:
+            return x
+        if rate == 1:  # the others cannot be scaled: there are none
             return np.where(False, x, 0.0)
-        return F.dropout(x, p=self.p, rng=self.stream()) if self.rate else x
+        return F.dropout(x, p=rate, rng=self.stream())
 
     def describe(self) -> str:
         """Return sizes and settings for the repr."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arguments import is_number, plain, real
-from .changes import note_write
+from .changes import note_writes
 from .hints import absent, answering
 from .module import Module
 from .optimizer import Group, Optimizer, Parameters
@@ -250,7 +250,7 @@ def clip_grad_norm(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> fl
     if math.isfinite(norm) and factor < 1:
         for gradient in gradients:
             gradient *= factor
-            note_write(gradient)
+        note_writes((gradient, None) for gradient in gradients)
     return norm
 
 

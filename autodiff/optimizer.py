@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .changes import note_writes
 from .groups import CHECKS, Fixed, Group, Parameters, as_groups, checked, differences, numbers
 from .sharing import overlapping
 from .signature import nearest
@@ -247,8 +248,7 @@ class Optimizer(ABC):
                         moments = [moment[a:b] for moment in flat.moments.values()]
                         self._update(values, gradient, moments, flat.scratch[: b - a], group, count)
                     flat.steps[first:last] = [count] * (last - first)
-                    for parameter in flat.parameters[first:last]:
-                        parameter.stamp()
+                    note_writes((parameter._values, parameter.node) for parameter in flat.parameters[first:last])
 
     @abstractmethod
     def _update(

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .anomaly import sweep
 from .arguments import arraylike
-from .changes import note_write
+from .changes import note_writes
 from .hints import answering, refuse_settings
 from .lasting import Lasting
 from .methods import ArrayMethods
@@ -101,7 +101,7 @@ class Tensor(Lasting, ArrayMethods):
 
     def stamp(self) -> None:
         """Note that the data were written to, so that a graph that had saved them refuses to run backward."""
-        note_write(self._values, self.node if type(self.node) is Leaf else None)
+        note_writes([(self._values, self.node)])
 
     @property
     def grad(self) -> NDArray[Any] | None:

@@ -21,7 +21,8 @@ Axis: TypeAlias = int | tuple[int, ...] | None
 
 def wide(x: Array) -> Array:
     """Return numbers in a dtype in which they can be counted, squared and summed: half precision ends at 65504."""
-    return x.astype(np.float32) if _is_half(x) else x
+    # a Python number has no dtype
+    return x.astype(np.float32) if getattr(x, "dtype", None) == _HALF else x
 
 
 def narrow(result: Array, dtype: Any) -> Array:
@@ -30,10 +31,6 @@ def narrow(result: Array, dtype: Any) -> Array:
 
 
 _HALF = np.dtype(np.float16)
-
-
-def _is_half(x: Array) -> bool:
-    return getattr(x, "dtype", None) == _HALF  # a Python number has none
 
 
 def is_moderate(lengths: Array) -> bool:

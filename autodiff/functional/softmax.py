@@ -251,7 +251,8 @@ def cross_entropy(logits: Array, targets: Array, *, ignore_index: int | None = N
     array([[ 0.090031,  0.244728, -0.334759]])
     """
     ids, ignored = _read(logits, targets, ignore_index, reduction)
-    z = rows(wide(floating(logits)))
+    logits = floating(logits)
+    z = rows(wide(logits))
     shift = z.max(axis=-1, initial=-np.inf)
     skipped = shift == -np.inf  # rows without a gradient
     masked = np.count_nonzero(skipped)
@@ -279,7 +280,7 @@ def cross_entropy(logits: Array, targets: Array, *, ignore_index: int | None = N
         losses[ignored.reshape(-1)] = 0
         count, skipped = count - int(np.count_nonzero(ignored)), skipped | ignored.reshape(-1)
     loss = _reduce(losses.reshape(np.shape(logits)[:-1]), reduction, count)
-    loss = narrow(loss, np.result_type(floating(logits), *([targets] if ids is None else [])))
+    loss = narrow(loss, logits.dtype if ids is not None else np.result_type(logits, targets))
     return save(loss, ids=ids, shift=shift, total=total, skipped=skipped, count=count)
 
 
@@ -379,4 +380,5 @@ def _read(
             f"{shape[-1]} classes: ids go from 0 to {shape[-1] - 1}"
             + ("" if ignored is not None else "; targets to leave out need ignore_index=")
         )
-    return given.astype(np.intp), ignored  # a copy, since a caller may write the next targets there
+    # A copy, since a caller may write the next targets there.
+    return given.astype(np.intp, copy=ignored is None), ignored
