@@ -247,4 +247,6 @@ def settle(plan: Plan, args: Sequence[Any], values: list[Any]) -> list[Vertex | 
         value = values[i]
         if kept and type(value) is np.ndarray and value.dtype.kind != "f":
             values[i] = value.copy()
-    return [arg.vertex() if isinstance(arg, NumPyProtocols) else None for arg in args]
+    # As a rule what is no tensor is among the values as it is.
+    pairs = zip(args, values, strict=True)
+    return [arg.vertex() if arg is not x and isinstance(arg, NumPyProtocols) else None for arg, x in pairs]

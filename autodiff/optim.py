@@ -244,7 +244,8 @@ def clip_grad_norm(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> fl
             f"parameters must be tensors, not a {type(parameters).__name__}; of a module pass module.parameters()"
         )
     tensors = [parameters] if type(parameters) is Tensor else list(parameters)
-    gradients = [tensor._grad for tensor in tensors if tensor._grad is not None and tensor.requires_grad]
+    learning = [tensor for tensor in tensors if tensor.node is not None and tensor.node.requires_grad]
+    gradients = [tensor._grad for tensor in learning if tensor._grad is not None]
     norm = _global_norm(gradients)
     factor = float(min(limit, sys.float_info.max)) / (norm + 1e-6) if limit < math.inf else math.inf
     if math.isfinite(norm) and factor < 1:
