@@ -90,6 +90,7 @@ def test_rules_of_primitives_are_differentiated_or_raise(name):
         assert any({"second-order", "transposition"} <= set(found.passed) for found in reports if found.nonzero)
 
 
+@pytest.mark.slow  # test_rules_are_right holds the second derivatives of every op against differences too
 @pytest.mark.parametrize("case", TWICE, ids=str)
 def test_second_derivatives_are_right(case):
     def call(*tensors):

@@ -95,7 +95,7 @@ REDUCED = [((5,), None), ((4,), None), ((), None), ((1,), 0), ((3, 4), 1), ((3, 
 
 
 @pytest.mark.parametrize(("shape", "axis"), REDUCED)
-@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("keepdims", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_median_and_quantiles(shape, axis, keepdims):
     a = distinct(shape)
     y = np.median(leaf(a), axis=axis, keepdims=keepdims)

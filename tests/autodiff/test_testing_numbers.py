@@ -48,7 +48,7 @@ def wave(period):
 
 
 @pytest.mark.parametrize("period", [1.0, 0.5, 0.25, 0.1])
-@pytest.mark.parametrize("size", [1e3, 2e4, 3e5])
+@pytest.mark.parametrize("size", [2e4, *(pytest.param(size, marks=pytest.mark.slow) for size in (1e3, 3e5))])
 def test_a_whole_number_of_periods_is_no_slope(period, size):
     x = size * (1 + np.abs(POINTS)) + 0.3 * POINTS
     refused("value", elementwise(wave(period), lambda g: 0.001 * g), x)

@@ -28,6 +28,7 @@ def normal(seed, *shape):
     return np.random.default_rng(seed).normal(size=shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [1e2, 1e4])
 @pytest.mark.parametrize("name", ["layer_norm", "softmax"])
 def test_far_from_zero(name, shift):
