@@ -246,7 +246,7 @@ def settle(plan: Plan, args: Sequence[Any], values: list[Any]) -> list[Vertex | 
     for i, kept in enumerate(plan.keep or ()):
         value = values[i]
         if kept and type(value) is np.ndarray and value.dtype.kind != "f":
-            values[i] = value.copy()
+            values[i] = np.array(value)  # in its own layout
     # As a rule what is no tensor is among the values as it is.
     pairs = zip(args, values, strict=True)
     return [arg.vertex() if arg is not x and isinstance(arg, NumPyProtocols) else None for arg, x in pairs]
