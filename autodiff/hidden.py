@@ -1,23 +1,23 @@
 """What a module holds and does not find: parameters and modules in sets, functions, objects of other classes.
 
-Nothing is run or consumed to look for it: a function is asked what it closes over, a generator what its variables hold.
+Nothing is run or consumed to look for it: the garbage collector tells what an object holds, of whatever class it is.
 """
 
 from __future__ import annotations
 
-import functools
+import builtins
+import gc
 import os
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import FrameType, FunctionType, GeneratorType, MappingProxyType, MethodType, ModuleType
+from types import CodeType, FrameType, FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from .binding import attributes_of
 from .modes import Switch
 from .node import Node, Spec, Vertex
 from .tensor import Tensor
@@ -31,15 +31,14 @@ PLAIN = frozenset({
 """Types of values that hold no others."""
 
 _OBJECTS = 4  # how many objects deep to look: an application can be reached from any of its parts
-_ITEMS = 10_000  # how many values to look at: this is done whenever parameters are asked for
+_ITEMS = 20_000  # how many values to look at: this is done whenever parameters are asked for
 
-_EMPTY: tuple[Any, ...] = ([], (), {}, {}.values(), set())
-_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
-_ITERATORS = frozenset({map, filter, zip, enumerate, reversed, *(type(iter(empty)) for empty in _EMPTY)})
+_CLOSED = (type, ModuleType, FrameType, CodeType, Spec, Node)  # not looked into: they hold what belongs to others
+_BUILT_IN = frozenset({"builtins", "collections", "functools", "itertools"})  # what is in these is no object deeper
 
 
 def warn_of_lost(
-    modules: Sequence[Any], leaves: Collection[Tensor], others: Iterable[tuple[Any, str, Any]], module_type: type
+    modules: Sequence[Any], leaves: Collection[Tensor], others: Iterable[tuple[Any, str, Any]], module_type: Any
 ) -> None:
     """Warn of each parameter and module that a tree's modules hold and that is no part of the tree.
 
@@ -63,7 +62,11 @@ def warn_of_lost(
         known.add(id(value))
         place = f"{kind.__name__}.{name}"
         for part in inside(value, (Tensor, module_type)):
-            if (part is value or id(part) not in known) and _is_lost(part, vertices, name in module._kept):
+            if part is not value and id(part) in known:
+                continue
+            if isinstance(part, module_type) and any(below is modules[0] for below in part.modules()):
+                known.update(map(id, part._leaves().values()))  # it is the whole that this tree is a part of
+            elif _is_lost(part, vertices, name in module._kept):
                 known.add(id(part))  # say it once
                 warnings.warn(_missed(place, part), stacklevel=_level())
         if _is_unmade(value):
@@ -98,11 +101,15 @@ def _of_class(kind: type, module_type: type) -> list[tuple[str, Any]]:
 def _is_lost(part: Any, known: set[Vertex | None], kept: bool) -> bool:
     """Tell whether something that is no part of a tree was meant as one.
 
-    A module was, and a leaf that requires a gradient. Of results it is those that no leaf of the tree is behind, and
-    that no call of a module has made: a leaf was scaled or reshaped, and nobody but the graph holds it now.
+    A leaf that requires a gradient was, and a module unless it is frozen, such as a running mean of weights. Of results
+    it is those that no leaf of the tree is behind, and that no call of a module has made: a leaf was scaled or
+    reshaped, and nobody but the graph holds it now.
     """
-    if type(part) is not Tensor or type(part.node) is not Node:
-        return type(part) is not Tensor or part.requires_grad
+    if type(part) is not Tensor:
+        leaves = part._leaves().values()
+        return not leaves or any(leaf.requires_grad for leaf in leaves)
+    if type(part.node) is not Node:
+        return part.requires_grad
     if kept or part.node.scope:
         return False
     seen: set[Vertex | None] = {part.node}
@@ -194,83 +201,21 @@ def inside(value: Any, wanted: type | tuple[type, ...]) -> Iterator[Any]:
         outer, depth = queue.popleft()
         if isinstance(outer, wanted):
             yield outer
-            continue
-        look = _opener(type(outer))
-        if look is None or depth > _OBJECTS:
-            continue
-        further = depth + (look is _attributes)
-        for part in look(outer):
-            if type(part) not in PLAIN and id(part) not in seen:
-                seen[id(part)] = part
-                queue.append((part, further))
+        elif depth <= _OBJECTS:
+            further = depth + (type(outer).__module__ not in _BUILT_IN)
+            for part in _held(outer):
+                if type(part) not in PLAIN and id(part) not in seen:
+                    seen[id(part)] = part
+                    queue.append((part, further))
 
 
-def _opener(kind: type) -> Callable[[Any], Iterable[Any]] | None:
-    """Choose how to look into values of a type; None where there is nothing to look into."""
-    if issubclass(kind, np.ndarray):
-        return _elements
-    if issubclass(kind, (dict, MappingProxyType)):  # another mapping may read files when it is asked for its values
-        return _entries
-    if issubclass(kind, (list, tuple, set, frozenset, deque, *_VIEWS)):
-        return _items
-    if issubclass(kind, functools.partial):
-        return _bound
-    if kind is MethodType:
-        return _owner
-    if kind is FunctionType:
-        return _closed_over
-    if kind is GeneratorType:
-        return _variables
-    if kind in _ITERATORS:
-        return _source
-    return None if issubclass(kind, (type, ModuleType, Spec, Node)) else _attributes
-
-
-def _items(value: Collection[Any]) -> Iterable[Any]:
-    return () if PLAIN.issuperset(map(type, value)) else [*value]
-
-
-def _elements(value: np.ndarray[Any, Any]) -> Iterable[Any]:
-    return value.ravel().tolist() if value.dtype.hasobject else ()
-
-
-def _entries(value: Mapping[Any, Any]) -> Iterable[Any]:
-    return [*_items([*value]), *_items([*value.values()])]
-
-
-def _bound(value: functools.partial[Any]) -> Iterable[Any]:
-    return (value.func, *value.args, *value.keywords.values())
-
-
-def _owner(value: MethodType) -> Iterable[Any]:
-    return (value.__self__, value.__func__)
-
-
-def _closed_over(value: FunctionType) -> Iterable[Any]:
-    """What a function's closure, defaults and attributes hold (such as what it is wrapped around)."""
-    defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-    return (*map(_content, value.__closure__ or ()), *defaults, *vars(value).values())
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # it is still empty
-        return None
-
-
-def _variables(value: GeneratorType[Any, Any, Any]) -> Iterable[Any]:
-    return () if value.gi_frame is None else [*value.gi_frame.f_locals.values()]
-
-
-def _source(value: Any) -> Iterable[Any]:
-    """What an iterator goes through: copying it needs that, so it can be asked for."""
-    try:
-        made = value.__reduce__()
-    except TypeError:  # it cannot be copied
+def _held(value: Any) -> Iterable[Any]:
+    """List what an object refers to: elements, attributes (in slots too), arguments, a closure, local variables."""
+    if isinstance(value, np.ndarray):
+        return value.ravel().tolist() if value.dtype.hasobject else ()
+    if isinstance(value, _CLOSED):
         return ()
-    return made[1] if isinstance(made, tuple) else ()
-
-
-def _attributes(value: Any) -> Iterable[Any]:
-    return attributes_of(value).values()
+    held = gc.get_referents(value)
+    if type(value) is FunctionType:  # the names of its module are nobody's
+        held = [part for part in held if part is not value.__globals__ and part is not vars(builtins)]
+    return () if PLAIN.issuperset(map(type, held)) else held

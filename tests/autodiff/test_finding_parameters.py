@@ -1,8 +1,11 @@
 """What a module takes for its parts: names that are not unique, identity, slots, and what it cannot find."""
 
 import collections
+import copy
 import dataclasses
 import functools
+import itertools
+import operator
 import types
 
 import numpy as np
@@ -168,6 +171,16 @@ class Owner:
         return self.value
 
 
+class ListWith(list):
+    def __init__(self, value):
+        self.value = value
+
+
+class DictWith(dict):
+    def __init__(self, value):
+        self.value = value
+
+
 def stream(value):
     yield value
 
@@ -196,6 +209,16 @@ HOLDERS = {
     "key": lambda part: {part: 1},
     "values of a dictionary": lambda part: {"a": part}.values(),
     "cached function": lambda part: functools.cache(lambda: part),
+    "attribute of a list": ListWith,
+    "attribute of a dictionary": DictWith,
+    "default of a dictionary": lambda part: collections.defaultdict(lambda: part),
+    "reversed list": lambda part: reversed([part]),
+    "chain": lambda part: itertools.chain([part], [1]),
+    "cycle": lambda part: itertools.cycle([part]),
+    "repeat": itertools.repeat,
+    "method of a list": lambda part: [part].append,
+    "call of a method": lambda part: operator.methodcaller("method", part),
+    "error": ValueError,
 }
 
 
@@ -220,6 +243,31 @@ def test_what_is_found_elsewhere_or_requires_no_gradient_is_no_loss(holder):
     made.array = HOLDERS[holder]("text")
     assert names(made) == ["shared", "layer.weight", "layer.bias"]
     list(made.state_dict())
+
+
+@pytest.mark.parametrize("hold", [
+    lambda whole: {whole},
+    lambda whole: lambda: whole,
+    lambda whole: Owner(whole).method,
+    lambda whole: types.SimpleNamespace(model=whole, parameters=list(whole.parameters())),
+])  # fmt: skip
+def test_a_part_may_know_the_whole(hold):
+    whole = module(encoder=linear(0), decoder=linear(1))
+    whole.encoder.owner = hold(whole)
+    assert names(whole.encoder) == ["weight", "bias"]
+    assert len(names(whole)) == 4
+    whole.encoder.other = {module(shared=whole.encoder.weight, lost=linear())}
+    with pytest.warns(UserWarning, match=r"Linear\.other holds a Module"):
+        names(whole.encoder)
+
+
+def test_a_frozen_copy_is_no_loss_and_a_layer_without_parameters_is():
+    made = module(layer=linear())
+    made.average = Owner(copy.deepcopy(made.layer).requires_grad_(False))
+    assert names(made) == ["layer.weight", "layer.bias"]
+    made.hidden = {nn.Dropout(0.5)}
+    with pytest.warns(UserWarning, match=r"Module\.hidden holds a Dropout"):
+        names(made)
 
 
 RESULTS = {
