@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .arguments import real, whole
+from .arguments import arraylike, real, whole
 from .module import Module
 from .node import Node
 from .tensor import Tensor
@@ -111,7 +111,10 @@ def differences(entry: Any, shape: tuple[int, ...], dtype: Any, moments: Collect
         yield str(error)
     for name in moments:
         try:
-            moment = np.asarray(entry[name])
+            moment = np.asarray(arraylike(name, entry[name]))
+        except TypeError as error:
+            yield str(error)
+            continue
         except ValueError:  # lists of unequal lengths
             yield f"{name} is no array"
             continue
