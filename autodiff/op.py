@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 from numpy import ndarray
@@ -191,7 +191,18 @@ class Op(Spec, Generic[P, R]):
             return tuple(_pick(node, i, part, args) for i, part in enumerate(out))
         return wrap(out, node)
 
-    __call__ = cast("Callable[Concatenate[Op[P, R], P], R]", call)  # to a caller, it has the forward's signature
+    if TYPE_CHECKING:  # to a caller, it gives a tensor for tensors, and otherwise has the forward's signature
+
+        @overload
+        def __call__(self: Op[P, NDArray[Any]], x: Tensor, /, *args: Any, **settings: Any) -> Tensor: ...
+        @overload
+        def __call__(self: Op[P, NDArray[Any]], a: Any, x: Tensor, /, *args: Any, **settings: Any) -> Tensor: ...
+        @overload
+        def __call__(self, *args: P.args, **settings: P.kwargs) -> R: ...
+        def __call__(self, *args: Any, **settings: Any) -> Any: ...  # noqa: D102  # as `call`
+
+    else:
+        __call__ = call
 
     def _in_primitives(self, args: Sequence[Any], values: Sequence[Any], settings: dict[str, Any]) -> Any:
         """Run the decomposition in a scope of the op's name."""

@@ -59,7 +59,8 @@ def _(g: Array, x: Array, out: Array, axis: Axis) -> Array:
     # y^2 = sum(x^2), so y dy = sum(x dx): the gradient is the direction x/y, and 0 where there is none. The direction
     # is also that of scaled numbers, which have a length where y itself is infinite or close to 0.
     kept, dtype = kept_shape(x.shape, axis), x.dtype
-    g, x, length = np.reshape(g, kept), wide(x), np.reshape(out, kept)
+    length: Array = np.reshape(out, kept)
+    g, x = np.reshape(g, kept), wide(x)
     if dtype == np.float16 or not is_moderate(length):
         g, x = wide(g), scaled(x, -exponents(x, axis))
         length = euclidean_norm(x, axis=axis, keepdims=True)
@@ -85,7 +86,8 @@ def _(g: Array, x: Array, out: Array, axis: Axis, p: float) -> Array:
     # y^p = sum(|x|^p), so dy = sum((|x|/y)^(p-1) sign(x) dx). At an element of 0, |x|^p has a flat point (p > 1), or a
     # cusp, of whose slopes 0 is the middle; at the zero vector, y has the tip of a cone, likewise.
     kept, dtype = kept_shape(x.shape, axis), x.dtype
-    g, x, length = np.reshape(g, kept), wide(x), np.reshape(out, kept)
+    length: Array = np.reshape(out, kept)
+    g, x = np.reshape(g, kept), wide(x)
     if dtype == np.float16 or not is_moderate(length):
         g, x = wide(g), scaled(x, -exponents(x, axis, smallest=p < 0))
         length = p_norm(x, p=p, axis=axis, keepdims=True)

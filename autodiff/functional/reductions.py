@@ -221,7 +221,8 @@ def _(g: Array, a: Array, out: Array, axis: Axis, ddof: int) -> Array:
     kept, dtype, factor = kept_shape(a.shape, axis), a.dtype, _per_degree_of_freedom(a.shape, axis, ddof)
     if math.isnan(factor):
         return np.reshape(g, kept) * (math.nan * a)
-    g, a, y = np.reshape(g, kept), wide(a), np.reshape(out, kept)
+    y: Array = np.reshape(out, kept)
+    g, a = np.reshape(g, kept), wide(a)
     if dtype == np.float16 or not is_moderate(y):
         g, a = wide(g), scaled(a, -exponents(a, axis))
         y = std(a, axis=axis, ddof=ddof, keepdims=True)

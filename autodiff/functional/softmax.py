@@ -324,7 +324,7 @@ def _(g: Array, logits: Array, targets: Array, reduction: str, shift: Array, tot
 @cross_entropy.decomposition
 def _(logits: Array, targets: Array, *, ignore_index: int | None = None, reduction: str = "mean") -> Array:
     ids, ignored = _read(logits, targets, ignore_index, reduction)
-    log_p = log_softmax(logits)
+    log_p: Array = log_softmax(logits)
     if ids is not None:
         losses = -np.take_along_axis(log_p, ids[..., None], axis=-1)[..., 0]
     else:

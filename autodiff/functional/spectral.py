@@ -357,7 +357,7 @@ def qr(a: Array, mode: str = "reduced") -> Any:
     m, n = a.shape[-2:]
     if mode not in ("reduced", "r", "complete") or (mode == "complete" and m > n):
         raise ValueError(f"qr: mode {mode!r} is not supported for the shape {a.shape}; use 'reduced' or 'r'")
-    both = qr_factors(a if m >= n else a[..., :m])
+    both: Array = qr_factors(a if m >= n else a[..., :m])
     q, r = both[..., :m, :], both[..., m:, :]
     if m < n:  # the other columns of A are Q times those of R
         r = np.concatenate([r, transposed(q) @ a[..., m:]], axis=-1)
