@@ -329,8 +329,6 @@ DAMAGED = {
     "moment None": (changed((*ENTRY, "exp_avg"), 5), "parameter 0: exp_avg has shape (), not (2,)"),
     "moment ragged": (changed((*ENTRY, "exp_avg"), [[1], [1, 2]]), "parameter 0: exp_avg is no array"),
     "moment masked": (changed((*ENTRY, "exp_avg"), np.ma.array([1.0, 2.0], mask=[0, 1])), "arrays without a mask"),
-    "moment a matrix": (changed((*ENTRY, "exp_avg_sq"), np.matrix([[1.0, 2.0]])), "pass np.asarray(m)"),
-    "moment of masked": (changed((*ENTRY, "exp_avg"), [np.ma.masked, 1.0]), "arrays without a mask"),
     "None": (None, "not a mapping"), "a list": ([], "not a mapping"), "empty": ({}, "'state' must be"),
 }  # fmt: skip
 
