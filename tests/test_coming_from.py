@@ -17,7 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from autodiff import Tensor
+import autodiff as ad
+import autodiff.functional as F
+from autodiff import Tensor, nn
 from gpt.__main__ import _parser
 from gpt.options import ELSEWHERE, parse
 
@@ -344,3 +346,41 @@ def test_flags_of_nanogpt_mean_that_or_are_answered_so(row, capsys):
 def test_nanogpts_names_that_are_answered_stand_on_the_page():
     nanogpts = {name for name in ELSEWHERE if f"--{name.replace('-', '_')}=" in TEXT}
     assert {"max-iters", "learning-rate", "grad-clip", "dataset", "device", "compile"} <= nanogpts
+
+
+# --- what the page says in words ---
+
+
+def test_a_tensor_is_saved_and_an_array_is_not():
+    model = nn.Module()
+    model.array, model.tensor = np.ones(2), Tensor(np.ones(2))
+    assert list(model.state_dict()) == ["tensor"]
+    assert not list(model.parameters())
+
+
+def test_a_frozen_parameter_is_saved_and_not_listed():
+    model = nn.Linear(2, 3, rng=0)
+    model.weight.requires_grad = False
+    assert [name for name, _ in model.named_parameters()] == ["bias"]
+    assert list(model.state_dict()) == ["weight", "bias"]
+
+
+def test_defaults_that_differ():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed to compare with")
+    x = np.array([[1e-3, -2e-3, 5e-4]])
+    norms = [torch.nn.RMSNorm(3, eps=eps, dtype=torch.float64) for eps in (1e-5, None)]
+    theirs = [norm(torch.tensor(x)).detach().numpy() for norm in norms]
+    np.testing.assert_allclose(nn.RMSNorm(3)(x).data, theirs[0], rtol=1e-12)
+    assert np.abs(theirs[1]).max() > 1.2 * np.abs(theirs[0]).max()
+    exact = torch.nn.functional.gelu(torch.tensor(x * 1e3)).numpy()
+    np.testing.assert_allclose(F.gelu(x * 1e3, approximate="none"), exact, rtol=1e-12)
+    assert np.abs(F.gelu(x * 1e3) - exact).max() > 1e-5
+
+
+def test_nan_among_the_inputs_passes_anomaly_mode():
+    with ad.detect_anomaly():
+        y = (Tensor([np.nan, 1.0], requires_grad=True) * 2.0).sum()
+        y.backward()
+        with pytest.raises(ad.AnomalyError, match="log"):
+            np.log(Tensor([-1.0], requires_grad=True))
+    assert np.isnan(y.item())
