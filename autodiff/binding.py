@@ -218,15 +218,24 @@ def convert(op: Spec, arg: Any, args: tuple[Any, ...]) -> Any:
 def first_plan(op: Spec, mask: int, values: list[Any], out: Any) -> Plan:
     """Plan what a call records that is the first of its kind; refuse an output that the op's declaration rules out."""
     if op.elementwise:
-        shapes = [np.shape(value) for value in values if value is not None]
-        for part in out if isinstance(out, (tuple, list)) else (out,):
-            if part is not None and not _is_broadcast(np.shape(part), shapes):
-                raise ValueError(
-                    f"op {op.name!r} is declared elementwise, but its forward returned the shape {np.shape(part)}, "
-                    f"which is not the broadcast shape of its arguments, {', '.join(map(str, shapes))}. If it is not "
-                    f"elementwise, leave out elementwise=True, or the ufunc that says so"
-                )
+        check_broadcast(op, values, out)
     return op.plan(mask, len(values))
+
+
+class ShapeError(ValueError):
+    """An op is declared elementwise and is not."""
+
+
+def check_broadcast(op: Spec, values: Sequence[Any], out: Any) -> None:
+    """Refuse an output of an elementwise op that has not the broadcast shape of its arguments."""
+    shapes = [np.shape(value) for value in values if value is not None]
+    for part in out if isinstance(out, (tuple, list)) else (out,):
+        if part is not None and not _is_broadcast(np.shape(part), shapes):
+            raise ShapeError(
+                f"op {op.name!r} is declared elementwise, but its forward returned the shape {np.shape(part)}, "
+                f"which is not the broadcast shape of its arguments, {', '.join(map(str, shapes))}. If it is not "
+                f"elementwise, leave out elementwise=True, or the ufunc that says so"
+            )
 
 
 def _is_broadcast(shape: tuple[int, ...], shapes: list[tuple[int, ...]]) -> bool:

@@ -6,6 +6,7 @@ tried for each of them, and those that the op refuses are dropped.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import warnings
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import numpy as np
 from .derived import ROUNDING
 from .examination import Examination
 from .graph import confirm
-from .numeric import flat
+from .numeric import flat, outputs_of
 from .report import CheckError, Subject
 from .trial import Trial
 from .value import Problem
@@ -68,13 +69,14 @@ class _Turned:
         """Hold the gradients against differences, where there are any and these settle."""
         if not e.judged or not flat(tuple(self.cotangents)).size:
             return
-        function = e.op if e.reference is None else e.reference
-        problem = Problem(
-            self.subject, lambda values: flat(function(*values, **self.subject.settings)), e.values,
-            [np.shape(out) for out in self.trial.values], e.judged, flat(tuple(self.cotangents))[None],
-            e.claims([self.gradients]), max(e.rtol, 1e-6), e.atol, "central5", "error", "axis",
-        )  # fmt: skip
-        if np.isfinite(flat(tuple(self.trial.values))).all():
+        if not np.isfinite(flat(tuple(self.trial.values))).all():
+            return
+        for function, wrt in e.sources:
+            problem = Problem(
+                self.subject, functools.partial(outputs_of, function, self.subject.settings), e.values,
+                [np.shape(out) for out in self.trial.values], wrt, flat(tuple(self.cotangents))[None],
+                e.claims([self.gradients]), max(e.rtol, 1e-6), e.atol, "central5", "error", "axis",
+            )  # fmt: skip
             try:
                 confirm(problem, e.generator)
             except CheckError:

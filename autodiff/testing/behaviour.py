@@ -249,7 +249,8 @@ def check_linear(e: Examination) -> None:
     v = np.concatenate([np.ravel(g) for g in e.cotangents[0]])
     u = {i: np.asarray(e.generator.normal(size=np.shape(e.values[i]))) for i in e.wrt}
     image, origin = (
-        e.forward([(scale * u[i])[()] if i in u else value for i, value in enumerate(e.values)]) for scale in (1.0, 0.0)
+        e.forward([(scale * u[i])[()] if i in u else value for i, value in enumerate(e.values)], e.reference)
+        for scale in (1.0, 0.0)
     )
     constants = [x for i, x in enumerate(e.values) if i not in u and isinstance(x, (np.ndarray, np.generic))]
     if origin.any() and all(x.dtype.kind == "b" for x in constants):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -60,39 +60,54 @@ class Examination:
         return {**self.op.signature.settings, **self.settings}
 
     @property
-    def unjudged(self) -> set[int]:
-        """The arguments whose rule is not the derivative of anything that is known."""
-        surrogates = set(map(self.op.argument, self.op.surrogate)) if self.reference is None else set()
-        return {i for i in self.wrt if declared_of(self.op, i) in surrogates}
+    def surrogates(self) -> tuple[int, ...]:
+        """The arguments whose rule is not the derivative of the op, on purpose."""
+        named = set(map(self.op.argument, self.op.surrogate))
+        return tuple(i for i in self.wrt if declared_of(self.op, i) in named)
+
+    @property
+    def sources(self) -> list[tuple[Callable[..., Any], tuple[int, ...]]]:
+        """The functions whose derivatives the gradients shall be, each with the arguments for which it stands.
+
+        Beside surrogates a reference stands for these alone: all other rules are those of the op itself.
+        """
+        if self.reference is not None and not self.op.surrogate:
+            return [(self.reference, self.wrt)]
+        pairs: list[tuple[Callable[..., Any], tuple[int, ...]]] = [
+            (self.op, tuple(i for i in self.wrt if i not in self.surrogates))
+        ]
+        if self.reference is not None:
+            pairs.append((self.reference, self.surrogates))
+        return [(function, wrt) for function, wrt in pairs if wrt]
 
     @property
     def judged(self) -> tuple[int, ...]:
-        """The other arguments, those whose gradients are compared with differences."""
-        return tuple(i for i in self.wrt if i not in self.unjudged)
+        """The arguments whose gradients are compared with differences."""
+        return tuple(i for i in self.wrt if any(i in wrt for _, wrt in self.sources))
 
     # --- computed once, on first use ---
 
-    @cached_property
+    @functools.cached_property
     def settings_or_defaults(self) -> dict[str, Any]:
         """All settings, those with their default too."""
         return {**self.op.signature.settings, **self.settings}
 
-    @cached_property
+    @functools.cached_property
     def trial(self) -> Trial:
         """The recorded call."""
         return self.record(self.values)
 
-    @cached_property
+    @functools.cached_property
     def cotangents(self) -> tuple[list[Any], list[Any]]:
         """Two cotangents, each a list with one for every floating output."""
         return self.trial.cotangents(self.generator), self.trial.cotangents(self.generator)
 
-    @cached_property
+    @functools.cached_property
     def gradients(self) -> tuple[list[Any], list[Any]]:
         """The engine's gradients for the two cotangents: what the rules gave, summed and cast."""
         return self.pull(self.trial, self.cotangents[0]), self.pull(self.trial, self.cotangents[1])
 
-    @cached_property
+    @functools.cached_property
     def answers(self) -> list[Answer]:
         """What each rule returns for the first cotangent, as it is."""
         with self.rules():
@@ -101,12 +116,12 @@ class Examination:
         self.pictures.append((Picture(returned), "alias", "is overwritten by a later run of the rule"))
         return answers
 
-    @cached_property
+    @functools.cached_property
     def parts(self) -> dict[int, Any]:
         """What the rules returned for the arguments in question, by position."""
         return {i: part for i, part in self.by_position(self.answers) if i in self.wrt}
 
-    @cached_property
+    @functools.cached_property
     def recording(self) -> Recording | str:
         """The backward pass for the first cotangent, recorded; or why there is none, since it must raise then.
 
@@ -119,17 +134,17 @@ class Examination:
         except Exception as error:
             return f"the rule cannot be differentiated, and raises ({type(error).__name__}: {_first_line(error)})"
 
-    @cached_property
+    @functools.cached_property
     def single(self) -> Trial:
         """The call with float32 arguments."""
         return self.record([in_precision(value, np.float32) for value in self.values])
 
-    @cached_property
+    @functools.cached_property
     def double(self) -> Trial:
         """The call in double precision with the numbers that single precision rounds the arguments to."""
         return self.record([in_precision(in_precision(v, np.float32), np.float64) for v in self.values])
 
-    @cached_property
+    @functools.cached_property
     def single_refused(self) -> str:
         """Why there is no call in single precision, where an op with a setting dtype does not take it; else empty."""
         if "dtype" not in self.settings:
@@ -140,7 +155,7 @@ class Examination:
             return f"with these settings the op refuses float32 ({type(error).__name__}: {_first_line(error)})"
         return ""
 
-    @cached_property
+    @functools.cached_property
     def one_hot(self) -> list[Any]:
         """A cotangent that is zero but for one element, in the middle of the first output that has any."""
         zeros = [np.zeros(np.shape(g), np.asarray(g).dtype) for g in self.cotangents[0]]
@@ -150,26 +165,37 @@ class Examination:
                 break
         return [_read_only(array) for array in zeros]
 
-    @cached_property
+    @functools.cached_property
     def from_constant(self) -> list[Any]:
         """The gradients for a cotangent of 1.5 everywhere."""
         dense = [np.full(np.shape(g), 1.5, np.asarray(g).dtype) for g in self.cotangents[0]]
         return self.pull(self.trial, [_read_only(array) for array in dense])
 
-    @cached_property
+    @functools.cached_property
     def promotes_float32(self) -> bool:
         """Whether NumPy itself computes in float64, because a float32 argument meets an array of large integers."""
         arrays = [v for v in self.values if isinstance(v, (np.ndarray, np.generic)) and v.dtype.kind != "b"]
         return bool(np.result_type(*(in_precision(v, np.float32) for v in arrays)) != np.float32)
 
-    @cached_property
+    @functools.cached_property
     def problem(self) -> Problem:
-        """What the differences are compared with."""
+        """What the differences of the op itself are compared with."""
         rows = np.stack([np.asarray(flat(tuple(g)), float) for g in self.cotangents])
         return Problem(
             self.subject, self.forward, self.values, [out.shape for out in self.trial.values], self.wrt, rows,
             self.claims(self.gradients), self.rtol, self.atol, self.scheme, self.kinks,
         )  # fmt: skip
+
+    @functools.cached_property
+    def problems(self) -> list[Problem]:
+        """What the differences of each function are compared with, for the arguments for which it stands."""
+        return [
+            self.problem._replace(
+                wrt=wrt,
+                forward=self.forward if function is self.op else functools.partial(self.forward, function=function),
+            )
+            for function, wrt in self.sources
+        ]
 
     def claims(self, gradients: Sequence[Sequence[Any]]) -> dict[int, Any]:
         """Arrange gradients for several cotangents as a problem takes them: for each argument, a row for each."""
@@ -179,13 +205,13 @@ class Examination:
 
     # --- running things ---
 
-    def forward(self, values: Sequence[Any]) -> Vector:
-        """Compute the floating outputs of the op (or of the reference) as one vector.
+    def forward(self, values: Sequence[Any], function: Callable[..., Any] | None = None) -> Vector:
+        """Compute the floating outputs of the op, or of a function in its place, as one vector.
 
         A complex step calls the op's function itself: the op takes no complex numbers.
         """
-        function: Callable[..., Any] = self.op.forward if self.scheme == "complex" else self.op
-        out = (self.reference or function)(*values, **self.settings)
+        own = self.op.forward if self.scheme == "complex" else self.op
+        out = (function or own)(*values, **self.settings)
         return flat(out[0] if type(out) is Saved else out)
 
     def record(

@@ -9,7 +9,7 @@ that there is no answer.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,8 +19,8 @@ from ..arguments import arraylike
 
 __all__ = [
     "STEP", "Derivative", "Forward", "Slopes", "Vector", "complex_slope", "differs_by_side", "element_line", "flat",
-    "gap_of", "line_along", "noise_of", "numerical_jvp", "numerical_vjp", "settle", "slopes_along", "step_for",
-    "too_small",
+    "gap_of", "line_along", "noise_of", "numerical_jvp", "numerical_vjp", "outputs_of", "settle", "slopes_along",
+    "step_for", "too_small",
 ]  # fmt: skip
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -221,6 +221,11 @@ def flat(outputs: Any) -> NDArray[Any]:
         return np.array(outputs).reshape(-1)
     parts = [np.asarray(part).reshape(-1) for part in outputs if np.asarray(part).dtype.kind in "fc"]
     return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def outputs_of(function: Callable[..., Any], settings: Mapping[str, Any], values: Sequence[Any]) -> NDArray[Any]:
+    """Call a function; return its floating outputs as one vector."""
+    return flat(function(*values, **settings))
 
 
 def _flat_cotangent(cotangent: Any, outputs: Any) -> Vector:

@@ -6,6 +6,7 @@ by its own backward pass. So it is called again in between, with other values of
 
 from __future__ import annotations
 
+import functools
 import itertools
 import warnings
 from collections.abc import Collection, Iterator
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from .contents import Picture
 from .examination import Examination
 from .graph import confirm
-from .numeric import flat
+from .numeric import flat, outputs_of
 from .report import VJPError
 from .trial import Trial
 from .value import Problem
@@ -80,7 +81,6 @@ def check_elsewhere(e: Examination) -> None:
     values = [_reversed(value) for value in e.values]
     if not e.judged or all(a is b or np.array_equal(a, b) for a, b in zip(values, e.values, strict=True)):
         return
-    function = e.op if e.reference is None else e.reference
     try:
         with np.errstate(all="ignore"):
             trial = Trial(e.op, values, e.settings, e.wrt)
@@ -90,16 +90,21 @@ def check_elsewhere(e: Examination) -> None:
         return
     if not np.isfinite(flat(tuple(trial.values))).all():
         return
-    subject = e.subject.derived(values=values)
-    problem = Problem(
-        subject, lambda moved: flat(function(*moved, **e.settings)), values, [np.shape(out) for out in trial.values],
-        e.judged, flat(tuple(cotangents))[None], e.claims([gradients]), max(e.rtol, 1e-6), e.atol, "central5", "error",
-    )  # fmt: skip
+    subject, shapes = e.subject.derived(values=values), [np.shape(out) for out in trial.values]
+    for function, wrt in e.sources:
+        problem = Problem(
+            subject, functools.partial(outputs_of, function, e.settings), values, shapes, wrt,
+            flat(tuple(cotangents))[None], e.claims([gradients]), max(e.rtol, 1e-6), e.atol, "central5", "error",
+        )  # fmt: skip
+        _confirm(e, problem)
+
+
+def _confirm(e: Examination, problem: Problem) -> None:
     try:
         confirm(problem, e.generator)
     except VJPError as error:
         i = None if error.arg is None else e.subject.arguments.index(error.arg)
-        raise subject.wrong(
+        raise problem.subject.wrong(
             "value", i, "right for the values given, and then wrong for the same numbers in another order:",
             str(error).splitlines()[1].strip(), index=error.index, analytic=error.analytic, numeric=error.numeric,
             suspect="something is left over from the first call, in a cache or a global; or the rule is for such "

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..binding import own
+from ..binding import ShapeError, check_broadcast, own
 from .contents import Picture, arrays_in
 from .examination import Examination, declared_of, in_precision
 from .numeric import element_line, flat, noise_of, settle, step_for
@@ -181,6 +181,16 @@ def check_none(e: Examination) -> None:
             )  # fmt: skip
 
 
+def check_elementwise(e: Examination) -> None:
+    """The output of an elementwise op has the broadcast shape; the engine looks at it in the first call of a kind."""
+    try:
+        outputs = e.trial.outputs
+        if e.op.elementwise:
+            check_broadcast(e.op, e.values, [out._values for out in outputs])
+    except ShapeError as error:
+        raise e.subject.wrong("shape", None, str(error)) from error
+
+
 def check_shape(e: Examination) -> None:
     """What the engine makes of a cotangent has the argument's shape: it sums what an elementwise op broadcasts."""
     for i in e.wrt:
@@ -259,17 +269,16 @@ def _promotion_in_rules(e: Examination) -> tuple[str, ...]:
 
 def check_nonfinite(e: Examination) -> None:
     """Where the derivative is finite, so is the gradient."""
-    at = None
     for k, i in enumerate(e.wrt):
+        problem = next((problem for problem in e.problems if i in problem.wrt), e.problem)
         gradient = np.asarray(e.gradients[0][k])
         for j in np.flatnonzero(~np.isfinite(gradient))[:16]:
-            at = e.forward(e.values) if at is None else at
-            found = element_derivative(e.problem, i, int(j), at)
+            found = element_derivative(problem, i, int(j), problem.forward(e.values))
             slopes = [found.slopes.central, found.slopes.left, found.slopes.right]
             if found.verdict == "unsettled" or not all(np.isfinite(slope).all() for slope in slopes):
                 continue
             index = tuple(map(int, np.unravel_index(j, gradient.shape)))
-            numeric = float(e.problem.cotangents[0] @ found.slopes.central)
+            numeric = float(problem.cotangents[0] @ found.slopes.central)
             value = float(np.asarray(e.values[i])[index])
             raise e.subject.wrong(
                 "nonfinite", i,

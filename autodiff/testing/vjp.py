@@ -31,7 +31,7 @@ def check_value(e: Examination) -> None:
         e.report.skipped["vacuous"] = e.report.skipped["value"]
         return
     declared = {i for rule in e.op.rules if rule.function is zeros for i in rule.arguments}
-    vacuous = set(compare(e.problem._replace(wrt=e.judged), e.report)) - declared
+    vacuous = {i for problem in e.problems for i in compare(problem, e.report)} - declared
     for i in vacuous:
         if advice := too_small(float(np.max(np.abs(e.values[i]), initial=0.0))):
             raise e.subject.unclear("inconclusive", i, f"no output seems to depend on it: {advice}")
@@ -131,7 +131,7 @@ def check_vjp(
         The op is linear in its arguments together; ``@op(linear=True)`` says so too. Then it is tested exactly.
     reference : callable, optional
         Plain function with the op's parameters, to be differentiated instead of the forward: what the rule of a
-        surrogate is the derivative of.
+        surrogate is the derivative of. Where the op names surrogates, it stands for these arguments alone.
     expect_zero : bool
         All derivatives are zero here, and shall be.
 
@@ -313,6 +313,8 @@ def _has_rules(e: Examination) -> bool:
                 "none", i, f"there is no VJP rule for it: add one with .vjp({name!r}), or declare .nondiff({name!r})"
             )
     reason = None
+    if e.wrt:
+        structure.check_elementwise(e)
     if not e.wrt:
         reason = "no argument is a floating array to differentiate"
     elif not e.trial.recorded:

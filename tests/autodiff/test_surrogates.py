@@ -29,6 +29,19 @@ def test_the_other_arguments_are_checked(declared):
     assert (caught(check_vjp, gated(lambda g, x: g * x, ["s"]), X, S)).arg == "x"
 
 
+@pytest.mark.parametrize("declared", [{}, {"elementwise": True}])
+def test_a_reference_stands_for_the_surrogates_alone(declared):
+    def reference(x, s):
+        return x * s
+
+    report = check_vjp(gated(lambda g, x: g * np.sign(x), **declared), X, S, reference=reference)
+    assert report.compared == 6
+    error = caught(check_vjp, gated(lambda g, x: g * x, **declared), X, S, reference=reference)
+    assert (error.kind, error.arg) == ("value", "s")
+    error = caught(check_vjp, gated(lambda g, x: g * np.sign(x), **declared), X, S, reference=lambda x, s: 2 * x * s)
+    assert (error.kind, error.arg) == ("value", "x")
+
+
 def test_an_argument_without_influence_is_found_beside_a_surrogate():
     made = Op(lambda x, s: np.sign(x) + 0 * s, surrogate=("x",), samples=[(X, S)])
     made.vjp("x", "s")(lambda g: (g, 0 * g))
@@ -47,7 +60,9 @@ def test_other_axes_are_checked_for_the_other_arguments():
         return op
 
     x, s = np.arange(1.0, 5.0).reshape(2, 2), np.arange(2.0, 6.0).reshape(2, 2)
-    check_vjp(made(lambda g, x, axis: np.expand_dims(g, axis) * np.sign(x)), x - 2.5, s)
+    right = made(lambda g, x, axis: np.expand_dims(g, axis) * np.sign(x))
+    check_vjp(right, x - 2.5, s)
+    check_vjp(right, x - 2.5, s, reference=lambda x, s, *, axis=0: np.sum(x * s, axis=int(axis)))
     assert caught(check_vjp, made(lambda g, x: g * np.sign(x)), x - 2.5, s).arg == "s"
 
 

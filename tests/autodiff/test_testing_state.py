@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
 import autodiff as ad
+from autodiff.op import Op
 from autodiff.testing import check_vjp
 
 from .checking import caught
@@ -66,3 +69,31 @@ def test_a_saved_table_can_be_written_to_afterwards():
     check_vjp(op, X)
     (table,) = (cell.cell_contents for cell in op.forward.__closure__)
     assert table.flags.writeable
+
+
+def both(forward):
+    op = Op(forward, elementwise=True)
+    op.vjp("x")(lambda g, x: g * np.cos(x))
+    return op
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda x: x @ x if np.ndim(x) else x * x,
+        lambda x: np.sum(np.sin(x)),
+        lambda x: np.outer(x, x),
+        lambda x: np.sin(x)[None],
+        lambda x: (np.sin(x), np.sum(x)),
+    ],
+)
+@pytest.mark.parametrize("first", [None, 0.5])
+def test_an_elementwise_op_has_the_broadcast_shape(forward, first):
+    op = both(forward)
+    if first is not None:  # a number, for which nothing is amiss
+        with contextlib.suppress(ValueError, IndexError, TypeError):
+            op(ad.Tensor(first, requires_grad=True))
+    error = caught(check_vjp, op, X)
+    assert error.kind == "shape"
+    assert "declared elementwise" in str(error)
+    assert "not the broadcast shape of its arguments, (3,)" in str(error)
