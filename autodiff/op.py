@@ -35,6 +35,11 @@ from .sharing import view_of
 from .signature import parameters_of
 from .tensor import Tensor, wrap
 
+if TYPE_CHECKING:
+    from .calling import Call
+else:
+    Call = Generic  # it has nothing that runs
+
 __all__ = ["PICK", "Op", "op", "save", "zeros"]
 
 P = ParamSpec("P")
@@ -50,7 +55,7 @@ def zeros(g: Any) -> Any:
     return np.zeros_like(g)
 
 
-class Op(Spec, Generic[P, R]):
+class Op(Spec, Call[P, R]):
     """A differentiable operation; made by `op`. Calling it on tensors records; on plain arrays it just computes."""
 
     def __init__(
@@ -191,17 +196,7 @@ class Op(Spec, Generic[P, R]):
             return tuple(_pick(node, i, part, args) for i, part in enumerate(out))
         return wrap(out, node)
 
-    if TYPE_CHECKING:  # to a caller, it gives a tensor for tensors, and otherwise has the forward's signature
-
-        @overload
-        def __call__(self: Op[P, NDArray[Any]], x: Tensor, /, *args: Any, **settings: Any) -> Tensor: ...
-        @overload
-        def __call__(self: Op[P, NDArray[Any]], a: Any, x: Tensor, /, *args: Any, **settings: Any) -> Tensor: ...
-        @overload
-        def __call__(self, *args: P.args, **settings: P.kwargs) -> R: ...
-        def __call__(self, *args: Any, **settings: Any) -> Any: ...  # noqa: D102  # as `call`
-
-    else:
+    if not TYPE_CHECKING:  # to a checker it is what `Call` says
         __call__ = call
 
     def _in_primitives(self, args: Sequence[Any], values: Sequence[Any], settings: dict[str, Any]) -> Any:

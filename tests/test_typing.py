@@ -1,4 +1,7 @@
-"""A user's program passes a strict type checker: tensors stay tensors, arrays arrays, and the packages are found."""
+"""A strict type checker passes a user's program and refuses its mistakes: a setting misspelt, an argument left out.
+
+Mistakes stand with ``type: ignore``, which ``--strict`` reports where there is nothing to ignore.
+"""
 
 import os
 import subprocess
@@ -14,6 +17,7 @@ PROGRAM = '''
 """Train a small network with an op of its own, and a Transformer beside it."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, assert_type
 
 import numpy as np
@@ -37,6 +41,37 @@ def cube(x: Floats, *, scale: float = 1.0) -> Floats:
 @cube.vjp("x")
 def _(g: Floats, x: Floats, scale: float) -> Floats:
     return g * 3 * scale * x**2
+
+
+@ad.op
+def blend(x: Floats, y: Floats, w: Floats | None = None, *, sharp: bool = False) -> Floats:
+    """Mean, weighted."""
+    return (x + y) / 2 if w is None else w * x + (1 - w) * y
+
+
+@ad.op
+def halves(x: Floats, *, shift: int = 0) -> tuple[Floats, Floats]:
+    """Two outputs."""
+    half = len(x) // 2 + shift
+    return x[:half].copy(), x[half:].copy()
+
+
+@ad.op
+def level(x: Floats, *, power: int) -> np.float64:
+    """A scalar of NumPy's."""
+    return np.float64(np.sum(x**power))
+
+
+@ad.op
+def joined(*parts: Floats, axis: int = 0) -> Floats:
+    """Any number of arrays."""
+    return np.concatenate(parts, axis)
+
+
+@ad.op
+def loose(x: Floats, *, scale: float = 1.0) -> Any:
+    """One output, of any type."""
+    return x * scale
 
 
 class Net(nn.Module):
@@ -76,6 +111,42 @@ assert_type(cube(x), Tensor)
 assert_type(cube(np.ones(2)), Floats)
 assert_type(F.softmax(x * 2.0), Tensor)
 assert_type(F.multiply(np.ones(2), x), Tensor)
+assert_type(partial(cube, scale=2.0)(x), Tensor)
+plain: Floats = np.ones(2)
+t = Tensor(plain)
+assert_type(blend(t, 2.0), Tensor)
+assert_type(blend(plain, t, sharp=True), Tensor)
+assert_type(blend(plain, plain, t), Tensor)
+assert_type(blend(t, t, None, sharp=True), Tensor)
+assert_type(blend(plain, plain, sharp=True), Floats)
+assert_type(halves(t, shift=0), tuple[Tensor, ...])
+assert_type(halves(plain), tuple[Floats, Floats])
+assert_type(level(t, power=2), Tensor)
+assert_type(level(plain, power=2), np.float64)
+assert_type(joined(plain, plain, plain, t, t, axis=0), Tensor)
+assert_type(joined(t, plain, axis=0), Tensor)
+assert_type(joined([plain, t], axis=0), Tensor)
+assert_type(joined(plain, plain, plain, plain, axis=0), Floats)
+assert_type(loose(t), Tensor)
+assert_type(F.layer_norm(t, plain, eps=1e-3), Tensor)
+assert_type(F.scaled_dot_product_attention(F.reshape(t, shape=(2, 1)), np.ones((2, 1)), np.ones((2, 1))), Tensor)
+
+
+def mistakes() -> None:
+    """Each is refused."""
+    cube(t, scal=1.0)  # type: ignore[call-overload]
+    cube(t, scale="2")  # type: ignore[call-overload]
+    blend(t)  # type: ignore[call-overload]
+    blend(t, t, sharpen=True)  # type: ignore[call-overload]
+    blend(plain, plain, t, sharpen=True)  # type: ignore[call-overload]
+    halves(t, shifts=1)  # type: ignore[call-overload]
+    level(t)  # type: ignore[call-overload]
+    loose(t, scal=2.0)  # type: ignore[call-overload]
+    F.softmax(t, axes=0)  # type: ignore[call-overload]
+    F.layer_norm(t, t, t, epsilon=1e-3)  # type: ignore[call-overload]
+    F.where(t, t)  # type: ignore[call-overload]
+
+
 report: VJPReport = check_vjp(cube, np.array([0.5, -1.0]))
 slope: Any = ad.grad(lambda v: F.sum(F.tanh(v)))(np.ones(2))
 losses = train(Net(4), 3)
