@@ -6,7 +6,14 @@ import numpy as np
 
 from .node import Array, Spec
 
-__all__ = ["may_sum", "sum_to"]
+__all__ = ["SUMMED_IN", "may_sum", "sum_to"]
+
+SUMMED_IN = {np.dtype(np.float16): np.dtype(np.float32)}
+"""The ``dtype=`` of a sum of numbers of a dtype, if not their own.
+
+Along any axis but the last, NumPy adds one number after another: in half precision 2048 ones are the last that count.
+A rule may return such a sum as it is; the sweep rounds it, once.
+"""
 
 
 def may_sum(op: Spec, shape: tuple[int, ...], to: tuple[int, ...], out: tuple[int, ...]) -> bool:
@@ -20,4 +27,4 @@ def sum_to(g: Array, shape: tuple[int, ...]) -> Array:
     axes = (*range(lead), *(lead + i for i, side in enumerate(shape) if side == 1 and g.shape[lead + i] != 1))
     if lead < 0 or any(side not in (1, g.shape[lead + axis]) for axis, side in enumerate(shape)):
         raise ValueError(f"a cotangent of shape {g.shape} cannot be summed to the shape {shape} of the argument")
-    return np.reshape(np.sum(g, axis=axes, keepdims=True), shape)
+    return np.reshape(np.add.reduce(g, axes, SUMMED_IN.get(g.dtype), keepdims=True), shape)

@@ -137,8 +137,8 @@ def _(g: Array, reps: Lengths, original: tuple[int, ...]) -> Array:
     copies = tuple(np.atleast_1d(np.asarray(reps, int)).tolist())
     rank = max(len(copies), len(original))
     copies, sides = ((1,) * (rank - len(lengths)) + lengths for lengths in (copies, original))
-    apart = tuple(itertools.chain.from_iterable(zip(copies, sides, strict=True)))
-    return np.reshape(np.sum(np.reshape(g, apart), axis=tuple(range(0, 2 * rank, 2))), original)
+    apart, once = (list(itertools.chain(*zip(lengths, sides, strict=True))) for lengths in (copies, (1,) * rank))
+    return np.reshape(sum_to(np.reshape(g, apart), tuple(once)), original)
 
 
 @op(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..node import TWINS, Array
 from ..op import op, save
 from ..protocols import refuse_out, to_array
+from ._scaling import narrow, wide
 
 __all__ = ["getitem", "scatter_add", "take", "take_along_axis"]
 
@@ -130,6 +131,7 @@ def scatter_add(values: Array, *, index: Any, shape: tuple[int, ...]) -> Array:
     array([4., 0., 2., 0.])
     """
     values = np.asarray(values)
+    dtype, values = values.dtype, wide(values)
     out = np.zeros(shape, values.dtype)
     places, lead = places_of(index, shape) if may_repeat(index) else (None, 0)
     picked = np.shape(out[index]) if places is None else (*places.shape, *shape[lead:])
@@ -141,7 +143,7 @@ def scatter_add(values: Array, *, index: Any, shape: tuple[int, ...]) -> Array:
         # NumPy adds to the elements of a flat array several times faster than to rows, or at an index of two arrays
         side = math.prod(shape[lead:])
         np.add.at(out.reshape(-1), np.add.outer(places * side, np.arange(side)).ravel(), values.ravel())
-    return out
+    return narrow(out, dtype)
 
 
 @scatter_add.vjp("values")

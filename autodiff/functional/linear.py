@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..broadcasting import SUMMED_IN
 from ..node import Array
 from ..op import op, save
 from ._blocks import rows
@@ -97,7 +98,7 @@ def _(g: Array, x: Array, by_columns: bool) -> Array:
 
 @linear.vjp("bias")
 def _(g: Array) -> Array:
-    return rows(g).sum(axis=0)
+    return np.add.reduce(rows(g), axis=0, dtype=SUMMED_IN.get(g.dtype))
 
 
 @linear.decomposition

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from ..broadcasting import SUMMED_IN
 from ..node import Array
 from ..op import op, save
 from ..protocols import to_array
@@ -74,7 +75,7 @@ def cumsum(a: Array, *, axis: int | None = None) -> Array:
 def _(g: Array, shape: tuple[int, ...], axis: int | None) -> Array:
     # a_j is part of every y_i with i >= j: its cotangent is the running sum of g from the end.
     along = 0 if axis is None else axis
-    return np.reshape(np.flip(np.cumsum(np.flip(g, along), along), along), shape)
+    return np.reshape(np.flip(np.cumsum(np.flip(g, along), along, SUMMED_IN.get(g.dtype)), along), shape)
 
 
 @op(numpy=np.cumprod, samples=_running_with_zeros, error_samples=[((np.ones((2, 3)), {"axis": 2}), ValueError)])

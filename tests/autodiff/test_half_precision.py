@@ -1,0 +1,61 @@
+"""Half precision: cotangents are summed, multiplied and scaled where that does not lose them."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+import autodiff.functional as F
+from autodiff import Tensor
+
+HALF = np.float16
+MANY = 5000  # ones added one by one in half precision end at 2048
+ONES, COLUMN, ZEROS = np.ones((MANY, 2), HALF), np.ones(MANY, HALF), np.zeros(MANY, int)
+
+
+def grad(f, x, dtype, g=1.0):
+    leaf = Tensor(np.asarray(x, dtype), requires_grad=True)
+    y = f(leaf)
+    y.backward(np.full(y.shape, g, y.dtype))
+    assert leaf.grad.dtype == dtype
+    return leaf.grad.astype(float)
+
+
+SUMS = {
+    "sum and broadcasting": lambda x: ONES.astype(x.dtype) + x,
+    "product and broadcasting": lambda x: x * ONES.astype(x.dtype),
+    "broadcast_to": lambda x: np.broadcast_to(x, (MANY, 2)),
+    "bias": lambda x: F.linear(ONES.astype(x.dtype), np.eye(2, dtype=x.dtype), x),
+    "index": lambda x: x[ZEROS],
+    "indices of several axes": lambda x: x[None][ZEROS, ZEROS],
+    "take": lambda x: np.take(x, ZEROS),
+    "take_along_axis": lambda x: np.take_along_axis(x, ZEROS, 0),
+    "embedding": lambda x: F.embedding(x[None], ZEROS),
+    "tile": lambda x: np.tile(x, (MANY, 1)),
+    "repeat": lambda x: np.repeat(x, [MANY, 3]),
+    "pad": lambda x: np.pad(x, MANY, mode="edge"),
+    "resize": lambda x: np.resize(x, (MANY, 2)),
+    "kron": lambda x: np.kron(COLUMN.astype(x.dtype), x),
+    "meshgrid": lambda x: np.meshgrid(x, COLUMN)[0],
+    "interp": lambda x: np.interp(COLUMN.astype(x.dtype) / 4, np.array([0, 1], x.dtype), x),
+    "cumsum": lambda x: np.cumsum(np.concatenate([x, COLUMN.astype(x.dtype)])),
+    "cumulative_sum": lambda x: np.cumulative_sum(np.concatenate([x, COLUMN.astype(x.dtype)])),
+    "nancumsum": lambda x: np.nancumsum(np.concatenate([x, COLUMN.astype(x.dtype)])),
+    "maximum.accumulate": lambda x: np.maximum.accumulate(np.concatenate([x, COLUMN.astype(x.dtype)])),
+    "scatter_add, forward": lambda x: x * F.scatter_add(COLUMN.astype(x.dtype), index=ZEROS, shape=(2,)),
+}
+
+
+@pytest.mark.parametrize("f", SUMS.values(), ids=SUMS)
+def test_cotangents_of_many_uses_are_added_up(f):
+    right = grad(f, [2.0, 3.0], float)
+    assert right.max() > 2500
+    np.testing.assert_allclose(grad(f, [2.0, 3.0], HALF), right, rtol=1e-3)
+
+
+def test_a_mean_over_rows_reaches_a_bias():
+    np.testing.assert_allclose(grad(lambda b: np.mean(ONES + b), [0.0, 0.0], HALF), [0.5, 0.5], rtol=1e-3)
+
+
+def test_second_derivatives_of_many_uses():
+    h = ad.hessian(lambda b: np.sum((ONES + b) ** 2))(np.zeros(2, HALF))
+    np.testing.assert_allclose(h, 2 * MANY * np.eye(2), rtol=1e-3)
