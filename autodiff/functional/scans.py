@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from ..broadcasting import SUMMED_IN
 from ..node import Array
 from ..op import op, save
 from ..protocols import to_array
 from ._samples import REDUCTIONS, away
+from ._scaling import narrow, wide
 from ._twins import operand, twin
 
 __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "prod"]
@@ -75,7 +75,8 @@ def cumsum(a: Array, *, axis: int | None = None) -> Array:
 def _(g: Array, shape: tuple[int, ...], axis: int | None) -> Array:
     # a_j is part of every y_i with i >= j: its cotangent is the running sum of g from the end.
     along = 0 if axis is None else axis
-    return np.reshape(np.flip(np.cumsum(np.flip(g, along), along, SUMMED_IN.get(g.dtype)), along), shape)
+    total = np.flip(np.cumsum(np.flip(wide(g), along), along), along)
+    return narrow(np.reshape(total, shape), g.dtype)
 
 
 @op(numpy=np.cumprod, samples=_running_with_zeros, error_samples=[((np.ones((2, 3)), {"axis": 2}), ValueError)])
