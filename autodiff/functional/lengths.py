@@ -57,15 +57,16 @@ def _root(total: Array, p: float) -> Array:
 @euclidean_norm.vjp("x")
 def _(g: Array, x: Array, out: Array, axis: Axis) -> Array:
     # y^2 = sum(x^2), so y dy = sum(x dx): the gradient is the direction x/y, and 0 where there is none. The direction
-    # is also that of scaled numbers, which have a length where y itself is infinite or close to 0.
+    # is also that of scaled numbers, which have a length where y itself is infinite or close to 0. It is taken first:
+    # none of its components exceeds 1, while g/y may leave the range.
     kept, dtype = kept_shape(x.shape, axis), x.dtype
     length: Array = np.reshape(out, kept)
     g, x = np.reshape(g, kept), wide(x)
     if dtype == np.float16 or not is_moderate(length):
         g, x = wide(g), scaled(x, -exponents(x, axis))
         length = euclidean_norm(x, axis=axis, keepdims=True)
-    zero = np.equal(length, 0) & np.isfinite(g)
-    return narrow(np.where(zero, 0.0, g / np.where(zero, 1.0, length)) * x, dtype)
+    zero = np.equal(length, 0)
+    return narrow(np.where(zero & np.isfinite(g), 0.0, g) * (x / np.where(zero, 1.0, length)), dtype)
 
 
 @op(

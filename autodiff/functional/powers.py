@@ -65,7 +65,9 @@ def power(x1: Array, x2: Array) -> Array:
 def _(g: Array, x1: Array, x2: Array) -> Array:
     # dy = x2 x1^(x2 - 1) dx1. For x2 = 0 that is 0 times 1/x1, which at x1 = 0 would be NaN: take another power there.
     if type(x2) in _CONSTANT:
-        return g * (x2 * x1 ** (x2 - 1 if x2 else 0))
+        if x2 >= 1 or not x2:
+            return g * (x2 * x1 ** (x2 - 1 if x2 else 0))
+        return _along(g, x2 / x1, x1**x2) if x2 < 0 else _along(g, x2 * x1 ** (x2 - 1))
     # Not where x2 = 0 alone: an exponent that is a variable has the mixed derivative 1/x1 there.
     return _along(g, x2 * x1 ** np.where((x1 == 0) & (x2 == 0), 0.0, x2 - 1.0))
 
@@ -81,15 +83,17 @@ def _(g: Array, x1: Array, x2: Array, out: Array) -> Array:
     return _along(g, out * np.log(base))
 
 
-def _along(g: Array, slope: Array) -> Array:
-    """Multiply by a slope that may be infinite or NaN; what the result does not depend on gets 0 all the same.
+def _along(g: Array, *slopes: Array) -> Array:
+    """Multiply by the factors of a slope that may be infinite or NaN; what nothing depends on gets 0 all the same.
 
-    Such a g of 0 is met where base and exponent are variables: the mixed second derivative of x1^x2 at x1 = 0 does not
-    depend on the pure one, which is infinite there. A recorded g stays a factor, as it may be 0 by chance.
+    Such a g of 0 is met in second derivatives: the mixed one of x1^x2 at x1 = 0 does not depend on the pure one, which
+    is infinite there; nor does one element's, among several, on that of another. A recorded g stays a factor, as it
+    may be 0 by chance.
     """
-    if to_array(g) is g and not np.all(np.isfinite(slope)):
-        slope = np.where(np.equal(g, 0), 0.0, slope)
-    return g * slope
+    unused = to_array(g) is g and not all(np.all(np.isfinite(slope)) for slope in slopes) and np.equal(g, 0)
+    for slope in slopes:
+        g = g * (slope if unused is False else np.where(unused, 0.0, slope))
+    return g
 
 
 def _numpy_power(x1: Array, x2: Array) -> Array:
@@ -167,7 +171,10 @@ def reciprocal(x: Array) -> Array:
 
 @reciprocal.vjp("x")
 def _(g: Array, out: Array) -> Array:
-    return -g * (out * out)  # dy = -1/x² dx = -y² dx
+    # dy = -1/x² dx = -y² dx. A slope of several factors may leave the range where the gradient does not. Where all of
+    # them exceed 1, or none does, g is multiplied by one after another: each moves it the same way, so that what is
+    # between leaves the range only if the gradient does.
+    return -g * out * out
 
 
 @op(

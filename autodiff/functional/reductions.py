@@ -229,8 +229,8 @@ def _(g: Array, a: Array, out: Array, axis: Axis, ddof: int) -> Array:
     values = to_array(a)
     flat = np.max(values, axis=axis, keepdims=True) == np.min(values, axis=axis, keepdims=True)
     flat = flat | (y == 0)
-    scale = np.where(flat, 0.0, factor / np.where(flat, 1.0, y))
-    return narrow(g * scale * _deviations(a, axis), dtype)
+    direction = _deviations(a, axis) / np.where(flat, 1.0, y)  # of moderate size, unlike g/y
+    return narrow(g * (np.where(flat, 0.0, factor).astype(g.dtype) * direction), dtype)
 
 
 def _scaled_back(measure: Any, degree: int, a: Array, axis: Axis, ddof: int, keepdims: bool) -> Array:

@@ -117,6 +117,37 @@ def test_an_infinite_cotangent_is_not_lost_at_the_kink():
     assert np.isnan(x.grad).all()
 
 
+# --- cotangents near the ends of the range ---
+
+
+@pytest.mark.parametrize(("size", "g"), [(1e100, 1e-250), (1e-140, 1e200), (1e200, 1e-200), (1e-200, 1e250)])
+@pytest.mark.parametrize("f", LENGTHS.values(), ids=LENGTHS)
+def test_gradients_of_lengths_for_cotangents_of_any_size(f, size, g):
+    x = size * X
+    dx = ad.grad(lambda x: np.sum(f(x)) * g)(x)
+    np.testing.assert_allclose(dx / g, ad.grad(lambda x: np.sum(f(x)))(X), rtol=1e-12)
+
+
+RECIPROCALS = {
+    "reciprocal": np.reciprocal,
+    "power": lambda x: x**-1,
+    "power, float": lambda x: np.power(x, -1.0),
+    "quotient": lambda x: 1 / x,
+}
+
+
+@pytest.mark.parametrize(("x", "g"), [(1e200, 1e200), (-1e-200, 1e-200), (1e-160, 1e-300), (1e250, 1e250)])
+@pytest.mark.parametrize("f", RECIPROCALS.values(), ids=RECIPROCALS)
+def test_gradients_of_reciprocals_for_cotangents_of_any_size(f, x, g):
+    np.testing.assert_allclose(ad.grad(lambda x: g * f(x))(x), -(g / x) / x, rtol=1e-14)
+
+
+def test_gradients_of_negative_powers_for_cotangents_of_any_size():
+    np.testing.assert_allclose(ad.grad(lambda x: 1e200 * x**-2)(np.array(1e120)), -2e-160, rtol=1e-14)
+    np.testing.assert_allclose(ad.grad(lambda x: 1e-200 * x**-2)(np.array(-1e-120)), 2e160, rtol=1e-14)
+    np.testing.assert_allclose(ad.grad(lambda x: 1e-160 * x**-2.5)(np.array(1e-100)), -2.5e190, rtol=1e-14)
+
+
 # --- no degrees of freedom ---
 
 ONE = np.array([True, False])

@@ -152,3 +152,22 @@ def test_second_derivative_of_special_functions_at_the_end_of_the_domain(name):
     x, second = (0.0, -np.inf) if name == "logit" else (np.inf, 0.0)
     with np.errstate(divide="ignore"):
         assert float(ad.grad(ad.grad(getattr(F, name)))(x)) == second
+
+
+CORNERS = {
+    "v**1.5": (lambda v: np.sum(v**1.5), [0.0, 4.0], [np.inf, 0.375]),
+    "v**1.2": (lambda v: np.sum(v**1.2), [1.0, 0.0], [0.24, np.inf]),
+    "power": (lambda v: np.sum(np.power(v, 1.5)), [0.0, 4.0], [np.inf, 0.375]),
+    "float_power": (lambda v: np.sum(np.float_power(v, 1.5)), [0.0, 4.0], [np.inf, 0.375]),
+    "elements apart": (lambda v: v[0] ** 1.5 + v[1] ** 2, [0.0, 4.0], [np.inf, 2.0]),
+    "third": (lambda v: np.sum(ad.grad(lambda u: np.sum(u**2.5))(v)), [0.0, 4.0], [np.inf, 0.9375]),
+    "v**-1": (lambda v: np.sum(v**-1), [1e-110, 1.0], [np.inf, 2.0]),
+    "v**-2": (lambda v: np.sum(v**-2), [1e-80, 1.0], [np.inf, 6.0]),
+}
+
+
+@pytest.mark.parametrize(("f", "at", "diagonal"), CORNERS.values(), ids=CORNERS)
+def test_an_infinite_second_derivative_of_one_element_leaves_the_others_right(f, at, diagonal):
+    with np.errstate(divide="ignore", over="ignore"):
+        h = ad.hessian(f)(np.array(at))
+    np.testing.assert_allclose(h, np.where(np.eye(2, dtype=bool), diagonal, 0.0), rtol=1e-14)
