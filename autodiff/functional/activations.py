@@ -79,8 +79,8 @@ def relu(x: Array) -> Array:
 
 @relu.vjp("x")
 def _(g: Array, out: Array) -> Array:
-    # d max(x, 0) / dx = 1 where x > 0, else 0; and x > 0 where the output is
-    return g * (out > 0)
+    # d max(x, 0) / dx = 1 where x > 0, else 0; and x > 0 where the output is not 0. A NaN is passed on, both ways.
+    return g * (out != 0)
 
 
 @relu.decomposition

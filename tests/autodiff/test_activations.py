@@ -313,3 +313,14 @@ def test_nan_and_its_gradient_stay_nan():
         y = f(x)
         y.backward(np.ones(2))
         assert np.isnan(y.data).tolist() == np.isnan(x.grad).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("recorded", [contextlib.nullcontext, ad.decompose], ids=["fused", "decomposed"])
+def test_relu_passes_nan_on_in_both_directions(recorded, dtype):
+    x = Tensor(np.array([np.nan, -np.inf, -1, 0, 2, np.inf], dtype), requires_grad=True)
+    with recorded():
+        y = F.relu(x)
+        y.backward(np.arange(1, 7).astype(dtype))
+    np.testing.assert_array_equal(y.data, [np.nan, 0, 0, 0, 2, np.inf])
+    np.testing.assert_array_equal(x.grad, [1, 0, 0, 0, 5, 6])
