@@ -22,6 +22,7 @@ from ..node import Array
 from ..op import op, save
 from ..protocols import to_array
 from ._blocks import aligned, pieces, unboxed
+from ._scaling import narrow, wide
 from .exponentials import sigmoid
 from .special import erf, has_scipy, special
 
@@ -127,6 +128,11 @@ def _finite(x: Block) -> Block:
     return np.clip(x, -largest, largest)
 
 
+def _decomposed(f: Callable[[Array], Array], x: Array, far: float) -> Array:
+    """Compute a decomposition in single precision for half: a cotangent of its factors may exceed 65504."""
+    return narrow(_with_limits(f, wide(x), far), getattr(x, "dtype", None))
+
+
 def _with_limits(f: Callable[[Array], Array], x: Array, far: float) -> Array:
     """Compute a decomposition; it is x from far on upwards, and 0 downwards, where its terms are 0 times infinity."""
     beyond = np.abs(to_array(x)) >= far
@@ -195,7 +201,7 @@ def _(g: Array, dydx: Array) -> Array:
 
 @silu.decomposition
 def _(x: Array) -> Array:
-    return _with_limits(_silu, x, math.inf)
+    return _decomposed(_silu, x, math.inf)
 
 
 def _silu(x: Array) -> Array:
@@ -261,7 +267,7 @@ def _(g: Array, dydv: Array) -> Array:
 
 @swiglu.decomposition
 def _(u: Array, v: Array) -> Array:
-    return _with_limits(_silu, u, math.inf) * v
+    return narrow(_with_limits(_silu, wide(u), math.inf) * wide(v), np.result_type(to_array(u), to_array(v)))
 
 
 # --- GELU: phi is the normal distribution function Phi(x) = (1 + erf(x / sqrt 2)) / 2, or close to it ---
@@ -374,8 +380,8 @@ def _(g: Array, dydx: Array) -> Array:
 def _(x: Array, *, approximate: str = "tanh") -> Array:
     _form(approximate)
     if approximate == "none":
-        return _with_limits(lambda x: 0.5 * x * (1 + erf(x * math.sqrt(0.5))), x, _FAR)
-    return _with_limits(lambda x: 0.5 * x * (1 + np.tanh(_C * (x + _A * x * x * x))), x, _FAR)
+        return _decomposed(lambda x: 0.5 * x * (1 + erf(x * math.sqrt(0.5))), x, _FAR)
+    return _decomposed(lambda x: 0.5 * x * (1 + np.tanh(_C * (x + _A * x * x * x))), x, _FAR)
 
 
 _FAR = 100.0

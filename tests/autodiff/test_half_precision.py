@@ -59,3 +59,23 @@ def test_a_mean_over_rows_reaches_a_bias():
 def test_second_derivatives_of_many_uses():
     h = ad.hessian(lambda b: np.sum((ONES + b) ** 2))(np.zeros(2, HALF))
     np.testing.assert_allclose(h, 2 * MANY * np.eye(2), rtol=1e-3)
+
+
+# --- activations ---
+
+ACTIVATIONS = {
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "swiglu": lambda x: F.swiglu(x, x),
+    "swiglu of constants": lambda x: F.swiglu(x, np.full(x.shape, 20, x.dtype)),
+}
+
+
+@pytest.mark.parametrize("g", [1, 1024])
+@pytest.mark.parametrize("f", ACTIVATIONS.values(), ids=ACTIVATIONS)
+def test_decomposed_activations_of_large_numbers(f, g):
+    x = [20, -20, 39, 40, -40, 41, 90, -110, 200, -200, 3, -3]
+    with ad.decompose(), np.errstate(over="ignore"):
+        found, right = grad(f, x, HALF, g), grad(f, x, float, g)
+    right = np.where(np.abs(right) > 65504, np.inf, right)
+    np.testing.assert_allclose(found, right, rtol=2e-3, atol=1e-3)
