@@ -113,7 +113,7 @@ def _(g: Array, a: Array, axis: int | None) -> Array:
     if a.size == 0:
         return 0 * a
     along = 0 if axis is None else axis
-    x = np.reshape(a, g.shape)
+    x, g = np.reshape(wide(a), g.shape), wide(g)
     x, g = np.swapaxes(x, along, -1), np.swapaxes(g, along, -1)
     if np.all(np.isfinite(x)):
         da = _before(x) * _weighed(x, g)
@@ -121,7 +121,7 @@ def _(g: Array, a: Array, axis: int | None) -> Array:
         used = np.flip(np.logical_or.accumulate(np.flip(to_array(g) != 0, -1), -1), -1)
         x = np.where(used, x, 1.0)
         da = np.where(used, _before(x) * _weighed(x, g), 0.0)
-    return np.reshape(np.swapaxes(da, along, -1), a.shape)
+    return narrow(np.reshape(np.swapaxes(da, along, -1), a.shape), a.dtype)
 
 
 def _before(x: Array) -> Array:
@@ -192,11 +192,11 @@ def _(g: Array, a: Array, axis: int | tuple[int, ...] | None) -> Array:
     axes = range(rank) if axis is None else (axis if isinstance(axis, tuple) else (axis,))
     reduced = [number % rank for number in axes] if rank else []
     order = [i for i in range(rank) if i not in reduced] + reduced
-    moved = np.transpose(a, order)
+    moved = np.transpose(wide(a), order)
     x = np.reshape(moved, (*moved.shape[: rank - len(reduced)], -1))
     others = _before(x) * _before(x[..., ::-1])[..., ::-1]
-    result = np.reshape(g, (*x.shape[:-1], 1)) * others
-    return np.transpose(np.reshape(result, moved.shape), tuple(sorted(range(rank), key=order.__getitem__)))
+    result = np.reshape(np.reshape(g, (*x.shape[:-1], 1)) * others, moved.shape)
+    return narrow(np.transpose(result, tuple(sorted(range(rank), key=order.__getitem__))), a.dtype)
 
 
 # --- under their newer names, with the neutral element before the first if so wished ---

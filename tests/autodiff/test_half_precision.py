@@ -79,3 +79,23 @@ def test_decomposed_activations_of_large_numbers(f, g):
         found, right = grad(f, x, HALF, g), grad(f, x, float, g)
     right = np.where(np.abs(right) > 65504, np.inf, right)
     np.testing.assert_allclose(found, right, rtol=2e-3, atol=1e-3)
+
+
+# --- products ---
+
+PRODUCTS = {
+    "prod": np.prod,
+    "prod of columns": lambda x: np.prod(np.reshape(x, (2, 2)), axis=(1, 0), keepdims=True),
+    "cumprod": lambda x: np.cumprod(x)[-1],
+    "cumulative_prod": lambda x: np.cumulative_prod(x)[-1],
+    "nanprod": np.nanprod,
+    "multiply.reduce": np.multiply.reduce,
+}
+
+
+@pytest.mark.parametrize("x", [[300, 300, 0.003, 0.003], [0.003, 0.003, 300, 300], [300, 0.003, 300, 0.003]])
+@pytest.mark.parametrize("f", PRODUCTS.values(), ids=PRODUCTS)
+def test_products_of_the_others_may_leave_the_range_on_the_way(f, x):
+    with np.errstate(over="ignore"):  # of the product itself
+        found = grad(f, x, HALF)
+    np.testing.assert_allclose(found, grad(f, np.asarray(x, HALF), float), rtol=2e-3)
