@@ -10,7 +10,7 @@ import contextlib
 import copy
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from . import modes
 from .arguments import arraylike
 from .binding import slots
 from .hidden import PLAIN, is_running, refuse_closures, refuse_wrapped, warn_of_lost
-from .hints import no_attribute
+from .hints import with_hints
 from .names import Names, Walk, dotted, indexed
 from .node import Node
 from .overview import table, tree
@@ -29,6 +29,7 @@ from .tensor import Tensor
 __all__ = ["Module"]
 
 
+@with_hints
 class Module:
     """Base of layers and models: finds its parameters, names them, copies them in and out.
 
@@ -62,8 +63,6 @@ class Module:
     _scope: modes.Switch | None = None  # entered by a call; None until a parent holds the module
     _containers: tuple[str, ...] = ()  # attributes whose list or dictionary of parts may grow
     _kept: tuple[str, ...] = ()  # attributes with results of the module's own calls, such as activations to look at
-    if not TYPE_CHECKING:  # to a type checker it would say that every attribute is there
-        __getattr__ = no_attribute
 
     def __setattr__(self, name: str, value: Any) -> None:
         adopted = self._adopt(name, value)

@@ -1,5 +1,7 @@
 """What is given in the wrong place, form or number is refused with what is allowed and what to write."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -199,6 +201,24 @@ def test_attributes_that_nobody_has_are_just_absent():
     refused(AttributeError, "'Linear' object has no attribute 'weigth'$", getattr, model, "weigth")
     refused(AttributeError, "'Module' object has no attribute 'forward': define it in the class", nn.Module(), X)
     assert not [name for name in hints._MODULES if hasattr(model, name) and name != "forward"]
+
+
+def test_names_that_other_libraries_have_are_free_for_ones_own():
+    @dataclasses.dataclass(eq=False)
+    class Block(nn.Module):
+        dtype: type
+        step: nn.Module = dataclasses.field(default_factory=lambda: nn.Linear(2, 2))
+
+        def forward(self, x):
+            return self.step(x)
+
+    block = Block(np.float32)
+    assert block.dtype is np.float32
+    assert [name for name, _ in block.named_parameters()] == ["step.weight", "step.bias"]
+    with pytest.raises(TypeError, match="dtype"):  # it has no default
+        Block()
+    assert not {"cuda", "to", "grad"} & {*dir(block)}
+    assert {"dtype", "step", "forward", "parameters"} <= {*dir(block)}
 
 
 def test_an_error_inside_of_a_property_is_its_own():
