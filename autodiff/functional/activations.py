@@ -12,8 +12,8 @@ all that is saved: neither x nor phi outlives the call, and the backward pass is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,24 +102,25 @@ def _gated(x: Array, gate: Gate, slope: Slope) -> Array:
 def _through_gate(x: Block, gate: Gate, slope: Slope, *factor: Block) -> tuple[Block, Block]:
     """Return x phi, and phi + x phi' times the factor, if there is one."""
     y, dydx = np.empty_like(x), np.empty_like(x)
-
-    def compute(x: Block, invalid: Literal["raise", "ignore"]) -> None:
-        with np.errstate(over="ignore", invalid=invalid):  # overflow leads a gate to its limit, 0 or 1
-            for x_, y_, dydx_, *factor_ in pieces(x, y, dydx, *factor):
-                phi = gate(x_)
-                np.multiply(x_, phi, out=y_)
-                slope(x_, phi, y_, dydx_)
-                dydx_ += phi
-                for v_ in factor_:
-                    dydx_ *= v_
-
     try:
-        compute(x, "raise")
+        with np.errstate(over="ignore", invalid="raise"):  # overflow leads a gate to its limit, 0 or 1
+            _fill(pieces(x, y, dydx, *factor), gate, slope)
     except FloatingPointError:
         # At an infinite x, 0 meets infinity. The largest finite one has the same gate and slope.
-        compute(_finite(x), "ignore")
+        with np.errstate(over="ignore", invalid="ignore"):
+            _fill(pieces(_finite(x), y, dydx, *factor), gate, slope)
         y[x == np.inf] = np.inf
     return y, dydx
+
+
+def _fill(parts: Iterable[tuple[Block, ...]], gate: Gate, slope: Slope) -> None:
+    for x, y, dydx, *factor in parts:
+        phi = gate(x)
+        np.multiply(x, phi, out=y)
+        slope(x, phi, y, dydx)
+        dydx += phi
+        for v in factor:
+            dydx *= v
 
 
 def _finite(x: Block) -> Block:

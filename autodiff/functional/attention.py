@@ -159,7 +159,8 @@ def scaled_dot_product_attention(
     """
     _check(q, k, v, mask)
     dtype = np.result_type(q, k, v, *([] if mask is None or mask.dtype == bool else [mask]))
-    q, k, v = wide(q), wide(k), wide(v)
+    if dtype == np.float16:
+        q, k, v = map(wide, (q, k, v))
     scores = Scores(q, k, mask, causal, scale)
     keep = draw_kept((*q.shape[:-1], k.shape[-2]), dropout, rng)
     keep = None if keep is None else np.ascontiguousarray(scores.by_group(keep).mT)
@@ -189,7 +190,8 @@ def _(
     keep: Array, causal: bool, scale: float | None, dropout: float, needs: tuple[bool, ...],
 ) -> tuple[Array, ...]:  # fmt: skip
     dtype = out.dtype
-    g, q, k, v, out = wide(g), wide(q), wide(k), wide(v), wide(out)
+    if dtype == np.float16:
+        g, q, k, v, out = map(wide, (g, q, k, v, out))
     scores = Scores(q, k, mask, causal, scale)
     values, result, cotangents = map(scores.by_group, (v, out, g))
     # they lie in memory as q, k and v do, so that heads which are views of features hand them back as views
@@ -221,7 +223,7 @@ def _(
         if product is not None:
             product *= scores.scale
     gradients.append(None if dm is None else dm.mT.reshape(mask.shape))
-    return tuple([None if x is None else narrow(x, dtype) for x in gradients])
+    return tuple(gradients if out.dtype == dtype else [None if x is None else narrow(x, dtype) for x in gradients])
 
 
 def _collect(total: Array, block: Block, left: Array, right: Array) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..node import Array
 from ..op import op, save
 from ..protocols import to_array
-from ._blocks import any_outside
+from ._blocks import any_outside, shape_of
 
 __all__ = ["embedding"]
 
@@ -102,7 +102,7 @@ def _(table: Array, ids: Array) -> Array:
 def _row_numbers(table: Array, ids: Array) -> NDArray[np.intp]:
     """Check the ids, and return them as an array."""
     numbers: NDArray[Any] = np.asarray(to_array(ids))
-    shape = np.shape(table)
+    shape = shape_of(table)
     if len(shape) != 2:
         raise ValueError(f"the table must have the shape (V, d), got {shape}")
     if numbers.dtype.kind not in "iu" and numbers.size:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..node import Array
 from ..op import op, save
+from ._blocks import shape_of
 
 __all__ = ["merge_heads", "split_heads"]
 
@@ -74,7 +75,7 @@ def split_heads(x: Array, *, counts: Sequence[int]) -> tuple[Array, ...]:
     >>> k.tolist()
     [[[4.0, 5.0], [10.0, 11.0]]]
     """
-    counts, number, width = _heads(np.shape(x), counts)
+    counts, number, width = _heads(shape_of(x), counts)
     apart = x.reshape((*x.shape[:-1], number, width)).swapaxes(-3, -2)
     parts, start = [], 0
     for count in counts:
@@ -98,7 +99,7 @@ def _(g: list[Array], heads: tuple[int, int]) -> Array:
 
 @split_heads.decomposition
 def _(x: Array, *, counts: Sequence[int]) -> tuple[Array, ...]:
-    counts, number, width = _heads(np.shape(x), counts)
+    counts, number, width = _heads(shape_of(x), counts)
     apart = np.swapaxes(np.reshape(x, (*x.shape[:-1], number, width)), -3, -2)
     parts: tuple[Array, ...] = tuple(np.split(apart, np.cumsum(counts)[:-1].tolist(), axis=-3))
     return parts
@@ -157,7 +158,7 @@ def merge_heads(x: Array) -> Array:
     >>> bool((F.merge_heads(heads) == x).all())
     True
     """
-    *lead, number, length, width = _read(np.shape(x))
+    *lead, number, length, width = _read(shape_of(x))
     return save(x.swapaxes(-3, -2).reshape((*lead, length, number * width)), heads=(number, width))
 
 
@@ -169,7 +170,7 @@ def _(g: Array, heads: tuple[int, int]) -> Array:
 
 @merge_heads.decomposition
 def _(x: Array) -> Array:
-    *lead, number, length, width = _read(np.shape(x))
+    *lead, number, length, width = _read(shape_of(x))
     return np.reshape(np.swapaxes(x, -3, -2), (*lead, length, number * width))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from ..broadcasting import SUMMED_IN
 from ..node import Array
 from ..op import op, save
-from ._blocks import rows
+from ._blocks import rows, shape_of
 
 __all__ = ["linear"]
 
@@ -109,8 +109,8 @@ def _(x: Array, weight: Array, bias: Array = None) -> Array:
 
 
 def _check(x: Array, weight: Array, bias: Array) -> None:
-    shape, matrix = np.shape(x), np.shape(weight)
+    shape, matrix = shape_of(x), shape_of(weight)
     if not shape or len(matrix) != 2 or shape[-1] != matrix[0]:
         raise ValueError(f"linear maps x of shape (..., in) by weight of shape (in, out); got {shape} and {matrix}")
-    if bias is not None and np.shape(bias) != matrix[1:]:
-        raise ValueError(f"linear: bias must have the shape {matrix[1:]}, one for each output; got {np.shape(bias)}")
+    if bias is not None and shape_of(bias) != matrix[1:]:
+        raise ValueError(f"linear: bias must have the shape {matrix[1:]}, one for each output; got {shape_of(bias)}")

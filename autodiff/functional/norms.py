@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from ..node import Array
 from ..op import op, save
 from ..protocols import to_array
-from ._blocks import floating, rows
+from ._blocks import floating, rows, shape_of
 from ._scaling import exponents, is_moderate, narrow, scaled, wide
 
 __all__ = ["layer_norm", "rms_norm"]
@@ -261,13 +260,12 @@ def _unit_rows(x: Array, eps: float, scratch: Array, centred: bool) -> tuple[Arr
 
     If the squares leave the range, the rows are scaled first, and eps with their squares.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
+    if np.vdot(x, x) < _LARGE:  # one number that bounds all squares, and no warning if it overflows
         deviations = x - _mean(x) if centred else x
         mean_square = _mean(np.multiply(deviations, deviations, out=scratch))
-    finite = np.vdot(mean_square, mean_square) < math.inf  # the cheapest way to ask whether all are
-    if finite and (eps > _SMALL_EPS or is_moderate(np.sqrt(mean_square))):
-        factor = _reciprocal_root(mean_square, eps)
-        return np.multiply(deviations, factor, out=deviations if centred else None), factor
+        if eps > _SMALL_EPS or is_moderate(np.sqrt(mean_square)):
+            factor = _reciprocal_root(mean_square, eps)
+            return np.multiply(deviations, factor, out=deviations if centred else None), factor
     shift = exponents(x, -1)
     x = scaled(x, -shift)
     deviations = x - _mean(x) if centred else x
@@ -275,6 +273,9 @@ def _unit_rows(x: Array, eps: float, scratch: Array, centred: bool) -> tuple[Arr
     factor = _reciprocal_root(mean_square, np.ldexp(eps, -2 * shift))
     return deviations * factor, np.ldexp(factor, -shift)
 
+
+_LARGE = 1e38
+"""Sums of squares below it do not overflow in any dtype but half precision, which is not computed in."""
 
 _SMALL_EPS = 1e-24
 """Smaller ones do not hide that small squares are lost."""
@@ -315,16 +316,16 @@ def _weights(gamma: Array, g: Array) -> Array:
 
 def _total(p: Array) -> Array:
     """Sum of the rows of a matrix, for the same reason as a product."""
-    return np.matmul(np.ones(len(p), p.dtype), p)
+    return np.matmul(_ones(len(p), p.dtype), p)
 
 
 def _check_width(name: str, x: Array, **parameters: Array) -> None:
     """Refuse an empty last axis, and a gain or bias of another length."""
-    shape = np.shape(x)
+    shape = shape_of(x)
     if not shape or not shape[-1]:
         raise ValueError(f"{name} normalises the last axis, of at least one element; x has the shape {shape}")
     for parameter, value in parameters.items():
-        if value is not None and np.shape(value) != shape[-1:]:
+        if value is not None and shape_of(value) != shape[-1:]:
             raise ValueError(
-                f"{name}: {parameter} must have the shape {shape[-1:]}, that of a row of x; got {np.shape(value)}"
+                f"{name}: {parameter} must have the shape {shape[-1:]}, that of a row of x; got {shape_of(value)}"
             )
