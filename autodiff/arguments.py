@@ -38,7 +38,7 @@ _PLAIN = frozenset({np.ndarray, float, int, bool, str, type(None), np.float64, n
 
 def whole(name: str, value: Any, low: int) -> int:
     """Return a whole number of at least `low` as an int; refuse anything else, a bool too."""
-    number = plain(value)
+    number = value if type(value) is int else plain(value)
     if not isinstance(number, int) or isinstance(number, bool) or number < low:
         raise ValueError(f"{name}={value!r} must be an integer of at least {low}")
     return number

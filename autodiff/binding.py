@@ -246,16 +246,16 @@ def _is_broadcast(shape: tuple[int, ...], shapes: list[tuple[int, ...]]) -> bool
         return False
 
 
-def settle(plan: Plan, args: Sequence[Any], values: list[Any]) -> list[Vertex | None]:
+def settle(plan: Plan, args: Sequence[Any], values: list[Any], parents: list[Vertex | None]) -> None:
     """Make what is constant in a call ready to be kept: integers and booleans copied, and tensors at their places.
 
     Positions, conditions and classes are a few bytes beside the numbers that they choose, and are often written anew
     for the next call. The place of a constant is drawn, and by it a later write to its data is noticed.
     """
-    for i, kept in enumerate(plan.keep or ()):
+    for i in plan.kept:
         value = values[i]
-        if kept and type(value) is np.ndarray and value.dtype.kind != "f":
+        if type(value) is np.ndarray and value.dtype.kind != "f":
             values[i] = np.array(value)  # in its own layout
-    # As a rule what is no tensor is among the values as it is.
-    pairs = zip(args, values, strict=True)
-    return [arg.vertex() if arg is not x and isinstance(arg, NumPyProtocols) else None for arg, x in pairs]
+    for i, parent in enumerate(parents):
+        if parent is None and isinstance(args[i], NumPyProtocols):
+            parents[i] = args[i].vertex()

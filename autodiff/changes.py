@@ -11,18 +11,17 @@ from collections.abc import Iterable
 from functools import partial
 from threading import Lock
 from typing import Any
-from weakref import ReferenceType, ref
+from weakref import ref
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .node import Leaf, Node, Vertex, clock
 from .trees import leaves
 
 __all__ = ["check_unchanged", "note_writes"]
 
-_writes: dict[int, tuple[ReferenceType[NDArray[Any]], int]] = {}
-"""The arrays that were written to, as long as they live, by id; and when."""
+_writes: dict[int, list[Any]] = {}
+"""Weak references to the arrays that were written to, as long as they live, and the times; by id."""
 
 _writing = Lock()
 
@@ -33,12 +32,13 @@ def note_writes(written: Iterable[tuple[Any, Vertex | None]]) -> None:
         now = Leaf.written = clock()
         for array, vertex in written:
             if type(vertex) is Leaf:
-                vertex.root.number = now
+                (vertex.source or vertex).number = now
             if type(array) is np.ndarray:  # NumPy's scalars cannot be written to
                 key = id(array)
-                known = _writes.get(key)
-                weak = ref(array, partial(_forget, key)) if known is None else known[0]
-                _writes[key] = weak, now
+                if key in _writes:
+                    _writes[key][1] = now
+                else:
+                    _writes[key] = [ref(array, partial(_forget, key)), now]
 
 
 def _forget(key: int, _: Any) -> None:

@@ -87,9 +87,7 @@ class Switch:
         return Mode(record, decompose, anomaly, nested, path, outer)
 
     def __exit__(self, *error: object) -> None:
-        outer = _mode.get().outer
-        assert outer is not None  # `__enter__` has set a mode that has one
-        _mode.set(outer)
+        _mode.set(_mode.get().outer)  # type: ignore[arg-type]  # `__enter__` has set a mode that has one
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         if inspect.isgeneratorfunction(function):

@@ -150,7 +150,7 @@ RELEASED: Final[tuple[Any, ...]] = ("released",)
 class Plan:
     """What one pattern of differentiated arguments makes an op keep, and the rules that will run for it."""
 
-    __slots__ = ("drop", "found", "keep", "keep_out", "op", "rules", "saves", "values")
+    __slots__ = ("drop", "found", "keep", "keep_out", "kept", "op", "rules", "saves", "values")
 
     def __init__(
         self, op: Spec, rules: tuple[tuple[Rule, tuple[bool, ...]], ...], keep: tuple[bool, ...] | None,
@@ -160,7 +160,7 @@ class Plan:
         self.rules = rules  # each with the `needs` of its arguments
         self.keep = keep  # which arguments are saved; None for none
         self.saves = keep is not None or keep_out or bool(values)
-        self.drop = () if keep is None else tuple(i for i, kept in enumerate(keep) if not kept)
+        self.drop, self.kept = ([i for i, kept in enumerate(keep or ()) if kept is which] for which in (False, True))
         self.found: set[tuple[str, ...]] = set()  # names of the forward's saved values that were found to be right
 
 

@@ -186,7 +186,7 @@ class Op(Spec, Call[P, R]):
             if kind is not tuple and dtype.kind != "f":
                 return self._constants(out, args)
         if loose:
-            parents = binding.settle(plan, args, values)
+            binding.settle(plan, args, values, parents)
         if extra is not None or plan.values:
             extra = self.select(plan, extra or {})
         node = record(plan, (*parents,), values, out, extra, bound, shape, dtype, scope, root)

@@ -239,13 +239,12 @@ def clip_grad_norm(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> fl
     limit = plain(max_norm)
     if not is_number(limit) or not limit > 0:
         raise ValueError(f"max_norm={max_norm!r} must be a number greater than 0; to clip nothing, leave the call out")
-    if not isinstance(parameters, (Tensor, Iterable)):
+    if not isinstance(parameters, (list, Tensor, Iterable)):
         raise TypeError(
             f"parameters must be tensors, not a {type(parameters).__name__}; of a module pass module.parameters()"
         )
     tensors = [parameters] if type(parameters) is Tensor else list(parameters)
-    learning = [tensor for tensor in tensors if tensor.node is not None and tensor.node.requires_grad]
-    gradients = [tensor._grad for tensor in learning if tensor._grad is not None]
+    gradients = [tensor._grad for tensor in tensors if tensor._grad is not None and tensor.requires_grad]
     norm = _global_norm(gradients)
     factor = float(min(limit, sys.float_info.max)) / (norm + 1e-6) if limit < math.inf else math.inf
     if math.isfinite(norm) and factor < 1:
@@ -257,8 +256,8 @@ def clip_grad_norm(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> fl
 
 def _global_norm(gradients: Sequence[NDArray[Any]]) -> float:
     """Return the L2 norm of all elements together; right also where their squares leave the range of the dtype."""
-    flat = [gradient.reshape(-1) for gradient in gradients]
-    flat = [g.astype(np.float32) if g.dtype == np.float16 else g for g in flat]  # half precision loses small squares
+    # half precision loses small squares
+    flat = [(g.astype(np.float32) if g.dtype.char == "e" else g).reshape(-1) for g in gradients]
     with np.errstate(all="ignore"):
         total = math.fsum(float(g @ g) for g in flat)
         if 1e-30 < total < math.inf:  # float32 squares add up well inside of this

@@ -248,7 +248,7 @@ class Optimizer(ABC):
                         moments = [moment[a:b] for moment in flat.moments.values()]
                         self._update(values, gradient, moments, flat.scratch[: b - a], group, count)
                     flat.steps[first:last] = [count] * (last - first)
-                    note_writes((parameter._values, parameter.node) for parameter in flat.parameters[first:last])
+                    note_writes([(parameter._values, parameter.node) for parameter in flat.parameters[first:last]])
 
     @abstractmethod
     def _update(
