@@ -141,7 +141,8 @@ class _Spread:
             return gradients, [g.reshape(self.count, *np.shape(g)[lead:]) for g in cotangents], e.reach(cotangents)
         except Exception as error:
             raise self.subject.wrong(
-                "broadcast", None, f"the op or a rule of it does not broadcast: {type(error).__name__}: {error}"
+                "broadcast", None, f"the op or a rule of it does not broadcast: {type(error).__name__}: {error}",
+                suspect="if it combines elements, leave out elementwise=True" if e.op.elementwise else None,
             ) from error
 
     def compare(self, e: Examination, i: int, got: NDArray[Any], copies: NDArray[Any], scale: float) -> None:

@@ -1,12 +1,14 @@
 """The check of an elementwise op beyond its author's samples: more axes, many elements, and points that few think of.
 
-What an elementwise op does to a number depends neither on its place nor on how many there are. So samples can be laid
-out in other shapes, and single elements exchanged for others, and it is known what must come out: the same gradients,
-and those that differences give. Points that say nothing, being outside of the domain or at a kink, are passed over.
+What an elementwise op does to a number depends neither on the others nor on how many there are. So the numbers of a
+sample can be taken one by one, laid out in other shapes, and exchanged for others, and it is known what must come out:
+the same values and gradients, and those that differences give. Points that say nothing, being outside of the domain or
+at a kink, are passed over.
 """
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..binding import ShapeError
 from ..op import Op, zeros
 from .examination import Examination, declared_of
 from .report import Subject, VJPError, VJPReport
@@ -23,6 +26,9 @@ __all__ = ["POINTS", "check_pointwise"]
 
 POINTS = (-30.0, -1e-5, 0.0, 1e-5, 30.0)
 """Where formulas overflow, cancel, or divide by zero."""
+
+NUMBERS = 8
+"""So many numbers of a sample are looked at one by one."""
 
 MANY = 1031
 """A prime number of elements, more than fit a small block."""
@@ -48,7 +54,8 @@ def check_pointwise(op: Op[..., Any], calls: Iterable[tuple[Sequence[Any], dict[
     Raises
     ------
     VJPError
-        With kind "pointwise" for a gradient that depends on shape or place, "value" for a wrong one at a point.
+        With kind "pointwise" for a gradient that depends on shape or place, and for an op that is not elementwise;
+        with kind "value" for a wrong gradient at a point.
     """
     if not op.elementwise:
         return
@@ -88,6 +95,8 @@ def _examination(
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("error")
             finite = all(np.isfinite(out).all() for out in e.trial.values)
+    except ShapeError as error:
+        raise subject.wrong("shape", None, str(error)) from error
     except Exception:  # the op refuses the call
         return None
     return e if finite and e.trial.recorded else None
@@ -97,33 +106,108 @@ def _examination(
 
 
 def _check_shapes(op: Op[..., Any], arrays: Sequence[Any], settings: dict[str, Any], seed: int) -> None:
-    """Gradients are the same in more axes, and among many elements."""
+    """Values and gradients are those of each number alone, in more axes and among many elements."""
     wrt = _ruled(op, arrays)
+    found = (_examination(op, numbers, settings, wrt, seed, "an array of one element") for numbers in _alone(arrays))
+    alone = [e for e in itertools.islice((e for e in found if e is not None), NUMBERS) if wrt]
+    if not alone:
+        return
+    rng = np.random.default_rng(seed)
+    cotangents = [rng.normal(0.0, 3.0, len(alone)).astype(out.dtype) for out in alone[0].trial.values]
+    with np.errstate(all="ignore"):
+        pulled = [e.pull(e.trial, [g[j : j + 1] for g in cotangents]) for j, e in enumerate(alone)]
+    outputs, gradients = _joined([e.trial.values for e in alone]), _joined(pulled)
+    numbers = _joined([e.values for e in alone])
+    count = len(alone)
+    for shape in ((1, count, 1), (2, 3, count), (MANY,)):
+        # in no order, so that neighbours differ along every axis
+        order = rng.permuted(np.resize(np.arange(count), shape).reshape(-1)).reshape(shape)
+        e = _laid(op, numbers, order, settings, wrt, seed)
+        if e is None:
+            continue
+        if not _same(e, e.trial.values, outputs, order, 1e-7):
+            _check_places(e, numbers, order, rng)
+        elif _same(e, e.trial.values, outputs, order, 1e-9):
+            with np.errstate(all="ignore"):
+                laid = e.pull(e.trial, [g[order] for g in cotangents])
+            for i, got, want in zip(wrt, laid, gradients, strict=True):
+                if not e.close(got, want[order], 1e-9, 1e-14 * e.reach(cotangents)):
+                    raise e.subject.wrong(
+                        "pointwise", i,
+                        f"the gradient in an array of shape {shape} is another one than for the same numbers alone",
+                        suspect="the rule looks at the number of axes or of elements, or at all of them together",
+                    )  # fmt: skip
+
+
+def _alone(arrays: Sequence[Any]) -> Iterator[list[Any]]:
+    """Yield calls of one element: different ones of the sample, and some beside the first."""
     whole = np.broadcast_shapes(*(np.shape(x) for x in arrays if isinstance(x, (np.ndarray, np.generic))))
     flat = [np.broadcast_to(x, whole).reshape(-1) if isinstance(x, (np.ndarray, np.generic)) else x for x in arrays]
-    base = _examination(op, [np.array(x) if isinstance(x, np.ndarray) else x for x in flat], settings, wrt, seed, "")
-    if base is None or not wrt:
-        return
-    count = int(np.prod(whole))
-    for shape in ((1, count, 1), (2, 3, count), (MANY,)):
+    calls: dict[str, list[Any]] = {}
+    for j in range(int(np.prod(whole))):
+        one = [_in_double(x[j : j + 1]) if isinstance(x, np.ndarray) else x for x in flat]
+        calls.setdefault(repr(one), one)
+        if len(calls) == NUMBERS:
+            break
+    yield from calls.values()
+    first = next(iter(calls.values()))
+    for part in (0.125, -0.125, 0.25, -0.25, 0.0625, -0.0625, 0.5, 1.0):
+        yield [x + part * np.where(x == 0, 1.0, x) if _floats(x) else x for x in first]
 
-        def laid(x: Any, shape: tuple[int, ...] = shape) -> Any:
-            return np.resize(x, shape) if isinstance(x, np.ndarray) else x  # repeats the numbers in turn
 
-        e = _examination(op, [laid(x) for x in flat], settings, wrt, seed, f"an array of shape {shape}")
-        pairs = () if e is None else zip(e.trial.values, base.trial.values, strict=True)
-        if e is None or not all(e.close(out, laid(old), 1e-9, 0.0) for out, old in pairs):
-            continue  # what it computes depends on the place, such as a random mask
-        with np.errstate(all="ignore"):
-            gradients = e.pull(e.trial, [laid(np.asarray(g)) for g in base.cotangents[0]])
-        for i, got, want in zip(wrt, gradients, base.gradients[0], strict=True):
-            if not e.close(got, laid(want), 1e-9, 1e-14 * e.reach(base.cotangents[0])):
-                raise e.subject.wrong(
-                    "pointwise", i,
-                    f"the gradient in an array of shape {shape} is another one than for the same numbers in shape "
-                    f"{(count,)}",
-                    suspect="the rule looks at the number of axes or of elements",
-                )  # fmt: skip
+def _in_double(x: NDArray[Any]) -> NDArray[Any]:
+    return np.array(x, np.float64 if x.dtype.kind == "f" else None)
+
+
+def _joined(rows: Sequence[Sequence[Any]]) -> list[Any]:
+    """Make one array of the one-element arrays in each column; what is no array is the same in all rows."""
+    return [np.concatenate(parts) if isinstance(parts[0], np.ndarray) else parts[0] for parts in zip(*rows)]  # noqa: B905
+
+
+def _laid(
+    op: Op[..., Any], numbers: Sequence[Any], order: NDArray[Any], settings: dict[str, Any], wrt: tuple[int, ...],
+    seed: int,
+) -> Examination | None:  # fmt: skip
+    """Make the call on arrays that hold the numbers in some order."""
+    values = [x[order] if isinstance(x, np.ndarray) else x for x in numbers]
+    return _examination(op, values, settings, wrt, seed, f"an array of shape {order.shape}")
+
+
+def _same(e: Examination, got: Sequence[Any], want: Sequence[Any], order: Any, relative: float) -> bool:
+    return all(e.close(a, b[order], relative, 0.0) for a, b in zip(got, want, strict=True))
+
+
+def _check_places(e: Examination, numbers: Sequence[Any], order: NDArray[Any], rng: np.random.Generator) -> None:
+    """Refuse values that are not those of each number alone, unless they depend on the place: a random mask may.
+
+    Then differences tell what the gradient is in such an array.
+    """
+    shape, size = order.shape, order.size
+
+    def again(order: NDArray[Any]) -> list[Any] | None:
+        other = _laid(e.op, numbers, order, e.settings, e.wrt, e.subject.seed)
+        return None if other is None else other.trial.values
+
+    half = rng.random(shape) < 0.5
+    for changed in (half, ~half):
+        values = again(np.where(changed, (order + 1) % (order.max() + 1), order))
+        if values is not None and not _same(e, [out[~changed] for out in values], e.trial.values, ~changed, 1e-7):
+            raise e.subject.wrong("pointwise", None, _MISDECLARED.format(
+                f"an element of its output depends on other elements of its arguments, in an array of shape {shape}"
+            ))  # fmt: skip
+    moved = rng.permutation(size)
+    values = again(order.reshape(-1)[moved].reshape(shape))
+    if values is not None and _same(
+        e, [out.reshape(-1) for out in values], [out.reshape(-1) for out in e.trial.values], moved, 1e-7
+    ):  # fmt: skip
+        raise e.subject.wrong("pointwise", None, _MISDECLARED.format(
+            f"what it makes of a number in an array of shape {shape} is not what it makes of the number alone: it "
+            f"depends on how many elements or axes there are"
+        ))  # fmt: skip
+    _compare(e)
+
+
+_MISDECLARED = "the op is declared elementwise, but {}. If it is not elementwise, leave out elementwise=True"
 
 
 # --- points ---
@@ -135,15 +219,19 @@ def _check_points(op: Op[..., Any], arrays: Sequence[Any], settings: dict[str, A
     for i in [i for i, x in enumerate(arrays) if _floats(x)] if wrt else []:
         for values in _at_points(arrays, i):
             e = _examination(op, values, settings, wrt, seed, f"{op.argument_name(i)} = {float(values[i][0]):g}")
-            if e is None:
-                continue
-            try:
-                with np.errstate(all="ignore"):
-                    compare(e.problem, e.report)
-            except VJPError:
-                raise
-            except Exception:  # differences do not settle, or the op refuses a number beside the point
-                continue
+            if e is not None:
+                _compare(e)
+
+
+def _compare(e: Examination) -> None:
+    """Compare gradients with differences, wherever these say something."""
+    try:
+        with np.errstate(all="ignore"):
+            compare(e.problem, e.report)
+    except VJPError:
+        raise
+    except Exception:  # differences do not settle, or the op refuses a number beside the point
+        return
 
 
 def _at_points(arrays: Sequence[Any], i: int) -> Iterator[list[Any]]:

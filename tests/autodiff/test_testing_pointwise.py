@@ -108,3 +108,56 @@ def test_right_ops_pass(name):
 
     with np.errstate(all="ignore"):
         check_op(made(right, {"x": rule}, [(sample,)]))
+
+
+ONE = (np.array(0.7), np.array([-1.2]), np.array([[0.4]]))
+
+NOT_ELEMENTWISE = {
+    "a norm": (lambda x: x / np.sqrt(1 + np.sum(x * x)), lambda g, x: g / (1 + x * x) ** 1.5, ONE[:1]),
+    "a sum": (lambda x: x * np.sum(x), lambda g, x: 2 * g * x, ONE),
+    "a maximum": (lambda x: x * np.max(np.abs(x)), lambda g, x: 2 * g * np.abs(x), ONE),
+    "a running sum": (lambda x: np.cumsum(x, -1) if np.ndim(x) else x * 1, lambda g: g * 1, ONE),
+    "a sort": (lambda x: np.sort(x, axis=None).reshape(np.shape(x)) * 2, lambda g: 2 * g, ONE),
+    "a reversal": (lambda x: np.flip(x) * 2, lambda g: 2 * g, ONE),
+    "neighbours": (lambda x: np.roll(x, 1) * x, lambda g, x: 2 * g * x, ONE[1:2]),
+    "the number of elements": (lambda x: x * x.size, lambda g: g, ONE),
+    "a sum along rows of one": (
+        lambda x: x * np.sum(x, axis=-1, keepdims=True), lambda g, x: 2 * g * x, [X.reshape(3, 1)],
+    ),
+    "a mean in more axes": (lambda x: x - np.mean(x, 0) if x.ndim > 1 else x * 1, lambda g: g * 1, [X]),
+    "a reversal of the first of more axes": (lambda x: np.flip(x, 0) if x.ndim > 1 else x * 1, lambda g: g * 1, [X]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_ELEMENTWISE)
+def test_an_op_that_is_not_elementwise_is_refused_however_small_its_samples(name):
+    forward, rule, samples = NOT_ELEMENTWISE[name]
+    with pytest.raises(VJPError, match="is declared elementwise, but") as info:
+        check_op(made(lambda x: forward(x), {"x": rule}, [(x,) for x in samples]))
+    assert info.value.kind == "pointwise"
+
+
+def test_one_of_two_arguments_may_not_be_summed():
+    rules = {"x": lambda g, y: g * y, "y": lambda g, x: g * x}
+    with pytest.raises(VJPError, match="leave out elementwise=True"):
+        check_op(made(lambda x, y: x * np.sum(y), rules, [(np.array(0.3), np.array(0.8))]))
+
+
+def masked(x, *, seed=0):
+    return np.where(np.random.default_rng(seed).random(x.shape) < 0.7, x, 0 * x)
+
+
+@pytest.mark.parametrize("sample", [np.array(0.3), X, X.reshape(3, 1)])
+def test_a_random_mask_depends_on_the_place_alone(sample):
+    def right(g, seed):
+        return masked(g, seed=seed)
+
+    check_op(made(masked, {"x": right}, [(sample,)]))
+    with pytest.raises(VJPError, match="no sample has an array of shape"):
+        check_op(made(masked, {"x": lambda g, seed: right(g, seed) if g.size < 6 else g * 0.7}, [(sample,)]))
+
+
+def test_a_rule_that_averages_is_found_with_one_number():
+    with pytest.raises(VJPError, match="than for the same numbers alone") as info:
+        check_op(made(lambda x: x * x, {"x": lambda g, x: 2 * np.mean(x) * g}, [(np.array([0.7]),)]))
+    assert info.value.kind == "pointwise"
