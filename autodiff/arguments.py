@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["arraylike", "is_number", "plain", "real", "whole"]
+__all__ = ["arraylike", "is_number", "plain", "real", "reals", "whole"]
 
 
 T = TypeVar("T")
@@ -34,6 +34,25 @@ def arraylike(name: str, value: T) -> T:
 
 _PLAIN = frozenset({np.ndarray, float, int, bool, str, type(None), np.float64, np.float32})
 """Types that need no look: the others are few."""
+
+
+def reals(name: str, value: Any) -> Any:
+    """Return what `arraylike` returns; refuse complex numbers, whose imaginary part would be dropped on the way."""
+    if type(value) in _REAL or (type(value) is np.ndarray and value.dtype.kind != "c"):
+        return value
+    arraylike(name, value)
+    if isinstance(value, (list, tuple)):
+        for part in value if not _REAL.issuperset(map(type, value)) else ():
+            reals(name, part)
+    elif isinstance(value, complex) or getattr(getattr(value, "dtype", None), "kind", None) == "c":
+        raise TypeError(
+            f"{name} works on real numbers; got a {type(value).__name__} of dtype {np.asarray(value).dtype}: pass its "
+            f"real part, or its imaginary part"
+        )
+    return value
+
+
+_REAL = (_PLAIN - {np.ndarray}) | {np.int64, slice, type(...)}
 
 
 def whole(name: str, value: Any, low: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arguments import arraylike
+from .arguments import arraylike, reals
 from .hints import refuse_settings
 from .node import Plan, Spec, Vertex
 from .protocols import ForeignError, NumPyProtocols, is_foreign
@@ -78,7 +78,7 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
         for name, value in settings.items():
             if isinstance(value, NumPyProtocols):
                 raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
-            bound[name] = own(arraylike(f"{op.name}(): {name}=", value))
+            bound[name] = own(reals(f"{op.name}(): {name}=", value))
     if len(bound) < len(signature.order):
         missing = signature.required - settings.keys()
         raise TypeError(f"{op.name}() needs the setting {', '.join(sorted(missing))}")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .anomaly import sweep
-from .arguments import arraylike
+from .arguments import arraylike, reals
 from .changes import note_writes
 from .hints import answering, refuse_settings
 from .lasting import Lasting
@@ -91,7 +91,7 @@ class Tensor(Lasting, ArrayMethods):
                 f"the data of a result (of {self.node.op.name!r}) cannot be assigned: its graph would be wrong. Assign "
                 f"to a leaf, or to a copy: Tensor(x.data)"
             )
-        source = np.asarray(arraylike("t.data = ...", to_array(values)))
+        source = np.asarray(reals("t.data = ...", to_array(values)))
         data = self.data
         if source is not data:  # it is, after `t.data -= ...`
             if source.shape != data.shape:
@@ -122,7 +122,7 @@ class Tensor(Lasting, ArrayMethods):
         if value is None:
             self._grad = None
             return
-        gradient = np.array(arraylike("t.grad = ...", to_array(value)), dtype=self.dtype)
+        gradient = np.array(reals("t.grad = ...", to_array(value)), dtype=self.dtype)
         if gradient.shape != self.shape:
             raise ValueError(f"a gradient of shape {gradient.shape} assigned to a tensor of shape {self.shape}")
         self._grad = gradient
@@ -226,7 +226,7 @@ class Tensor(Lasting, ArrayMethods):
                 "item assignment into a recorded tensor, or of one, would lose the gradient: write "
                 "y = F.set_at(x, index, value) or np.where(mask, value, x); to set a leaf's values, assign to x.data"
             )
-        self.data[to_index(index)] = arraylike("t[index] = ...", to_array(value))
+        self.data[to_index(index)] = reals("t[index] = ...", to_array(value))
         self.stamp()
 
 

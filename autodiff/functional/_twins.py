@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..arguments import arraylike
+from ..arguments import reals
 from ..node import TWINS, Array
 from ..protocols import NumPyProtocols, refuse_out, signature_of
 
@@ -46,10 +46,7 @@ def operand(x: Array) -> Array:
     """Return a tensor as it is, anything else as a real array: what has a shape, a dtype and methods."""
     if isinstance(x, NumPyProtocols):
         return x
-    array = np.asarray(arraylike("a function of tensors", x))
-    if array.dtype.kind == "c":
-        raise TypeError(f"a function of tensors works on real numbers; got a {type(x).__name__} of dtype {array.dtype}")
-    return array
+    return np.asarray(reals("a function of tensors", x))
 
 
 def _adapted(name: str, theirs: Any, ours: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,6 +61,8 @@ def _adapted(name: str, theirs: Any, ours: Callable[..., Any]) -> Callable[..., 
         else:
             bound = full.bind(*args, **settings)
             given = bound.arguments
+            for key, value in given.items():
+                reals(f"np.{name}: {key}=", value)
             named = [parameter for parameter in full.parameters.values() if parameter.kind in _NAMED]
             defaults = {parameter.name: parameter.default for parameter in named}
         for other in [key for key in given if key not in own.parameters and (full is None or key in defaults)]:

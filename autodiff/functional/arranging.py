@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from ..arguments import reals
 from ..node import Array
 from ..op import op
 from ._samples import SHAPES
@@ -188,7 +189,7 @@ def roll(a: Array, shift: Numbers, axis: Numbers | None = None) -> Array:
     a = operand(a)
     if axis is None:
         return np.reshape(roll(np.reshape(a, -1), shift, 0), a.shape)
-    for by, along in np.broadcast(shift, axis):
+    for by, along in np.broadcast(reals("roll: shift=", shift), axis):
         number = normalize_axis_index(int(along), a.ndim)
         cut = -int(by) % (a.shape[number] or 1)
         if cut:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import arraylike
+from ..arguments import arraylike, reals
 from ..node import Array
 from ..protocols import to_array
 from ._twins import operand, twin
@@ -123,7 +123,7 @@ def interp(
     if xp.ndim != 1 or xp.shape != fp.shape or not xp.size:
         raise ValueError(f"interp: xp and fp must have one axis, of equal lengths n > 0, not {xp.shape} and {fp.shape}")
     if period is not None:
-        x, xp, fp = _periodic(x, xp, fp, abs(float(period)))
+        x, xp, fp = _periodic(x, xp, fp, abs(float(reals("interp: period=", period))))
         left = right = None
     knots, at = to_array(xp), to_array(x)
     first = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, max(len(knots) - 2, 0))

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from ..arguments import reals
 from ..node import Array
 from ..op import op
 from ..protocols import to_array
@@ -152,7 +153,7 @@ def vector_norm(x: Array, /, *, axis: Axis = None, keepdims: bool = False, ord: 
     """
     if isinstance(ord, str):
         raise ValueError(f"a vector has no norm of order {ord!r}: ord must be a number, or inf or -inf")
-    x, order = _floating(x), float(ord)
+    x, order = _floating(x), float(reals("norm: ord=", ord))
     if order == 2:
         return euclidean_norm(x, axis=axis, keepdims=keepdims)
     if math.isinf(order):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import autodiff.functional as F
-from autodiff import Tensor
+from autodiff import Tensor, optim
 from autodiff.node import OPS
 from autodiff.testing import samples
 
@@ -38,3 +38,51 @@ def test_no_op_takes_complex_arrays(op):
 def test_compositions_and_operands_neither(call):
     with pytest.raises(TypeError, match=r"works on real numbers; got a .*complex"):
         call(Tensor([0.5, 0.75], requires_grad=True))
+
+
+def assigned(name, value):
+    t = Tensor([1.0, 2.0], requires_grad=True)
+    setattr(t, name, value)
+
+
+@pytest.mark.parametrize("value", [Z, Z.astype(np.complex64), [1j, 2.0], (1.0, np.complex64(2)), [np.array(1j), 2.0]])
+def test_no_values_or_gradients_are_made_of_them(value):
+    for call in (lambda: assigned("data", value), lambda: assigned("grad", value)):
+        with pytest.raises(TypeError, match=r"t\.(data|grad) = \.\.\. works on real numbers; got a .*complex"):
+            call()
+    t = Tensor([1.0, 2.0])
+    with pytest.raises(TypeError, match=r"t\[index\] = \.\.\. works on real numbers"):
+        t[:] = value
+    assert t.tolist() == [1.0, 2.0]
+
+
+EYE = np.eye(2)
+
+
+@pytest.mark.parametrize("kind", [complex, np.complex128, np.complex64, np.array])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, z: F.layer_norm(x, eps=z), lambda x, z: F.rms_norm(x, eps=z), lambda x, z: np.linalg.norm(x, z),
+        lambda x, z: F.scaled_dot_product_attention(EYE, EYE, EYE, scale=z), lambda x, z: F.norm(x, z),
+        lambda x, z: np.std(x, ddof=z), lambda x, z: np.nanstd(x, ddof=z), lambda x, z: F.rope(EYE * x, offset=z),
+        lambda x, z: F.rope(EYE * x, theta=z), lambda x, z: np.interp(x, x.data, x, period=z),
+        lambda x, z: F.interp(x, x, x, period=z), lambda x, z: np.pad(x, 1, constant_values=z),
+        lambda x, z: np.pad(x, 1, constant_values=(0, z)), lambda x, z: np.roll(x, z), lambda x, z: F.roll(x, (z,), 0),
+        lambda x, z: F.dropout(x, p=z, rng=0), lambda x, z: np.quantile(x, z),
+    ],
+)  # fmt: skip
+def test_no_setting_is_one(call, kind):
+    with pytest.raises(TypeError, match=r"works on real numbers; got a .*complex"):
+        call(Tensor([0.5, 0.75], requires_grad=True), kind(1 + 1j))
+
+
+def test_no_saved_moment_holds_them():
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    optimizer = optim.AdamW([w])
+    w.grad = [1.0, 1.0]
+    optimizer.step()
+    state = optimizer.state_dict()
+    state["state"][0]["exp_avg"] = state["state"][0]["exp_avg"] + 1j
+    with pytest.raises(ValueError, match="exp_avg has dtype complex128"):
+        optimizer.load_state_dict(state)
