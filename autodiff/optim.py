@@ -246,10 +246,14 @@ def clip_grad_norm(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> fl
     tensors = [parameters] if type(parameters) is Tensor else list(parameters)
     gradients = [tensor._grad for tensor in tensors if tensor._grad is not None and tensor.requires_grad]
     norm = _global_norm(gradients)
-    factor = float(min(limit, sys.float_info.max)) / (norm + 1e-6) if limit < math.inf else math.inf
+    bound = float(min(limit, sys.float_info.max))
+    factor = bound / (norm + 1e-6) if limit < math.inf else math.inf
     if math.isfinite(norm) and factor < 1:
         for gradient in gradients:
-            gradient *= factor
+            if factor < 1e-4 and factor < np.finfo(gradient.dtype).tiny:  # it would be rounded there, even to 0
+                gradient[...] = gradient / np.float64(norm + 1e-6) * bound
+            else:
+                gradient *= factor
         note_writes((gradient, None) for gradient in gradients)
     return norm
 

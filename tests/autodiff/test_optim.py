@@ -451,6 +451,27 @@ def test_squares_beyond_the_range_of_float32_do_no_harm(size):
     np.testing.assert_allclose(parameters[0].grad, np.full(3, expected), rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("values", "dtypes", "bound"),
+    [
+        ([3e4, 4e4], (np.float16,), 1e-3), ([300, 400], (np.float16,), 1e-4), ([3e30, 4e30], (np.float32,), 1e-15),
+        ([3e38], (np.float32,), 1e-6), ([3e4, 1e8], (np.float16, np.float32), 1.0), ([3e300, 4e300], (float,), 1e-15),
+        ([3e4, 1e6], (np.float16, np.float32), 100.0),
+    ],
+)  # fmt: skip
+def test_a_factor_that_the_gradients_cannot_hold(values, dtypes, bound):
+    parts = [values] if len(dtypes) == 1 else [[value] for value in values]
+    arrays = [np.array(part, dtype) for part, dtype in zip(parts, dtypes, strict=True)]
+    parameters = with_grads(*arrays)
+    norm = math.hypot(*(float(x) for array in arrays for x in array))
+    assert clip_grad_norm(parameters, bound) == pytest.approx(norm, rel=1e-3)
+    for p, array in zip(parameters, arrays, strict=True):
+        assert p.grad.dtype == array.dtype
+        expected = array.astype(float) / norm * bound
+        rtol = 2e-3 if array.dtype == np.float16 else 1e-6
+        np.testing.assert_allclose(p.grad, expected, rtol=rtol, atol=float(np.finfo(array.dtype).smallest_subnormal))
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_norm_that_is_not_finite_is_returned_and_nothing_is_scaled(bad):
     parameters = with_grads([100.0, bad], [200.0])
