@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import operator
+import random
+from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping
 from types import FunctionType, MethodType, ModuleType
@@ -27,9 +30,11 @@ _CLOSED = (type, ModuleType, Node, Leaf)
 def reached(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
     """Find the arrays, numbers and texts in a value, and how long its containers are, each with its place.
 
-    Containers, the attributes of objects, and what a function has closed over or has as defaults are looked into.
+    Containers, the attributes of objects, and what a function has closed over or has as defaults are looked into. So
+    are buffers, the state of random generators, and how much is left of an iterator over a sequence. Not seen is what
+    belongs to a class, and what a generator function or a file goes on with: it cannot be read without being used up.
     """
-    if isinstance(value, (np.ndarray, *_PLAIN)) and not _holds_objects(value):
+    if _is_whole(value):
         yield place, value
         return
     rest: list[tuple[str, Any]] = [(place, value)]
@@ -38,23 +43,47 @@ def reached(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
         place, value = rest.pop()
         if isinstance(value, _CLOSED):
             continue
-        if isinstance(value, (np.ndarray, *_PLAIN)) and not _holds_objects(value):
+        if _is_whole(value):
             yield place, value
         elif id(value) not in seen:
             seen[id(value)] = value
             if isinstance(value, (dict, list, set, deque)):
                 yield f"len({place})", len(value)
+            yield from ((place + step, state) for step, state in _state(value))
             rest += reversed([(place + step, part) for step, part in _parts(value)])
 
 
-def _holds_objects(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.hasobject
+def _is_whole(value: Any) -> bool:
+    """Whether nothing is held that could change by itself: a number, a text, an array of numbers."""
+    return isinstance(value, _PLAIN) or (isinstance(value, np.ndarray) and not value.dtype.hasobject)
+
+
+def _state(value: Any) -> Iterator[tuple[str, Any]]:
+    """Read what a value holds that is neither an attribute nor an item, as bytes, a text or a number."""
+    if isinstance(value, (bytearray, array)):
+        yield "", bytes(value)  # a copy: a view would keep it from growing
+    elif isinstance(value, memoryview):
+        try:
+            yield "", np.asarray(value)
+        except ValueError:  # a format that NumPy does not know
+            yield "", value.tobytes()
+    elif isinstance(value, np.random.Generator):
+        yield ", its state", repr(value.bit_generator.state)
+    elif isinstance(value, np.random.BitGenerator):
+        yield ", its state", repr(value.state)
+    elif isinstance(value, np.random.RandomState):
+        yield ", its state", repr(value.get_state(legacy=False))
+    elif isinstance(value, random.Random):
+        yield ", its state", repr(value.getstate())
+    elif isinstance(value, Iterator):
+        yield ", what is left of it", operator.length_hint(value)
 
 
 def _parts(value: Any) -> list[tuple[str, Any]]:
     """Take a value apart by one step."""
     if isinstance(value, Mapping):
-        return [(f"[{key!r}]", part) for key, part in value.items()]
+        keys = [(f".keys()[{i}]", key) for i, key in enumerate(value)]  # they have an order, and may be objects
+        return [*keys, *((f"[{key!r}]", part) for key, part in value.items())]
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, (tuple, list, set, frozenset, deque)):
@@ -66,7 +95,12 @@ def _parts(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, FunctionType):
         cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
         inside = [(f", its variable {name}", cell.cell_contents) for name, cell in cells if _is_filled(cell)]
-        return [*inside, (".__defaults__", value.__defaults__), (".__kwdefaults__", value.__kwdefaults__)]
+        defaults = [(".__defaults__", value.__defaults__), (".__kwdefaults__", value.__kwdefaults__)]
+        return [*inside, *defaults, *_attributes(value)]
+    return _attributes(value)
+
+
+def _attributes(value: Any) -> list[tuple[str, Any]]:
     return [(f".{name}", part) for name, part in attributes_of(value).items()]
 
 
@@ -92,7 +126,7 @@ class Picture:
     def __init__(self, named: dict[str, Any], arrays_only: bool = False) -> None:
         self.named, self.arrays_only = named, arrays_only
         self.before = {name: list(self._look(value)) for name, value in named.items()}
-        self.fixed = {name for name, value in named.items() if isinstance(value, (np.ndarray, *_PLAIN))}
+        self.fixed = {name for name, value in named.items() if _is_whole(value)}
 
     def _look(self, value: Any) -> Iterator[tuple[str, Any, Any]]:
         for place, part in reached(value):

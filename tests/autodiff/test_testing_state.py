@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
+import random
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -97,3 +100,54 @@ def test_an_elementwise_op_has_the_broadcast_shape(forward, first):
     assert error.kind == "shape"
     assert "declared elementwise" in str(error)
     assert "not the broadcast shape of its arguments, (3,)" in str(error)
+
+
+class Key:
+    n = 0
+
+
+def touch(key):
+    key.n += 1
+
+
+def count(function):
+    function.n = getattr(function, "n", 0) + 1
+
+
+TOUCHED = {
+    "a bytearray": (lambda: bytearray(b"ab"), lambda w: w.append(1)),
+    "a byte of a bytearray": (lambda: [bytearray(b"ab")], lambda w: w[0].reverse()),
+    "an array of numbers": (lambda: array.array("d", [1, 2]), lambda w: w.reverse()),
+    "a memoryview": (lambda: memoryview(bytearray(b"ab")), lambda w: w.__setitem__(0, w[0] + 1)),
+    "a memoryview of an array": (lambda: {"w": memoryview(np.ones(2))}, lambda w: w["w"].__setitem__(0, w["w"][0] + 1)),
+    "a random generator": (lambda: np.random.default_rng(0), lambda w: w.random()),
+    "random numbers of the old kind": (lambda: np.random.RandomState(0), lambda w: w.random()),
+    "random numbers of the library": (lambda: random.Random(0), lambda w: w.random()),
+    "a list in an array of objects": (lambda: np.array([[1], None], object), lambda w: w[0].append(1)),
+    "the order of a dictionary": (lambda: OrderedDict(a=1, b=2), lambda w: w.move_to_end(next(iter(w)))),
+    "a key of a dictionary": (lambda: {Key(): 1}, lambda w: touch(*w)),
+    "an iterator": (lambda: iter([1] * 1000), next),
+    "an attribute of a function": (lambda: lambda: 0, count),
+}
+
+
+@pytest.mark.parametrize("name", TOUCHED)
+def test_writing_into_what_else_a_setting_may_be_is_found(name):
+    make, change = TOUCHED[name]
+
+    def forward(x, *, w):
+        change(w)
+        return x * 2
+
+    op = Op(forward)
+    op.vjp("x")(lambda g: g * 2)
+    error = caught(check_vjp, op, X, kwargs={"w": make()})
+    assert error.kind == "writes"
+    assert "setting 'w'" in str(error)
+
+
+@pytest.mark.parametrize("name", TOUCHED)
+def test_reading_what_else_a_setting_may_be_passes(name):
+    op = Op(lambda x, *, w: x * 2)
+    op.vjp("x")(lambda g: g * 2)
+    check_vjp(op, X, kwargs={"w": TOUCHED[name][0]()})
