@@ -144,7 +144,7 @@ def note_slopes(e: Examination) -> None:
     """Measure what depends on floating arguments that are declared without gradient, unless the declaration says so."""
     for i, value in enumerate(e.values):
         declared = declared_of(e.op, i) in e.op.nondifferentiable - e.op.varying
-        if declared and i not in e.wrt and isinstance(value, (np.ndarray, np.floating)) and value.dtype.kind == "f":
+        if declared and i not in e.wrt and _is_floating(value):
             try:
                 slopes = list(_slopes(e, i))
             except Exception:  # the forward refuses what is beside this argument
@@ -152,6 +152,10 @@ def note_slopes(e: Examination) -> None:
             largest = max(slopes, key=abs, default=0.0)
             if largest:
                 e.report.slopes[e.subject.arguments[i]] = largest
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, (float, np.floating)) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
 
 
 def _slopes(e: Examination, i: int) -> Iterator[float]:

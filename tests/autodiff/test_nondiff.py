@@ -5,7 +5,7 @@ import pytest
 
 from autodiff.node import OPS
 from autodiff.op import Op
-from autodiff.testing import check_vjp, op_cases
+from autodiff.testing import check_op, check_vjp, op_cases
 
 X = np.array([0.4, -1.3, 2.2])
 
@@ -53,10 +53,19 @@ def test_each_argument_has_its_own():
     assert list(check_vjp(one, X, *bounds).slopes) == ["high"]
 
 
-@pytest.mark.parametrize("s", [np.float64(0.7), np.array([1.0, -2.0]), np.array([[3.0]])])
+@pytest.mark.parametrize(
+    "s", [np.float64(0.7), np.float32(2.5), [0.7, 3.0], np.array([1.0, -2.0]), np.array([[3.0]])]
+)
 def test_slopes_of_any_shape(s):
     report = check_vjp(made(shifted, lambda g: g, "s"), X, s)
-    assert report.slopes == {"s": pytest.approx(2 * s.flat[np.argmax(np.abs(s))])}
+    assert report.slopes == {"s": pytest.approx(2 * max(np.ravel(s), key=abs))}
+
+
+def test_samples_with_a_number_show_it_too():
+    op = Op(scaled, samples=[(X, 2.5), (X, {"s": 0.5}), (X, -1.0)])
+    op.vjp("x")(lambda g, s: g * s)
+    op.nondiff("s")
+    assert [list(report.slopes) for report in check_op(op)] == [["s"]] * 3
 
 
 @pytest.mark.parametrize(
