@@ -76,6 +76,8 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
     bound = {**signature.settings, **settings}
     if not _UNCHANGING.issuperset(map(type, settings.values())):
         for name, value in settings.items():
+            if type(value) in _UNCHANGING:
+                continue
             if isinstance(value, NumPyProtocols):
                 raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
             bound[name] = own(reals(f"{op.name}(): {name}=", value))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ..node import Array
 from ..op import op, save
 from ..protocols import to_array
-from ._blocks import aligned, pieces, unboxed
+from ._blocks import aligned, floating, pieces, unboxed
 from ._scaling import narrow, wide
 from .exponentials import sigmoid
 from .special import erf, has_scipy, special
@@ -94,8 +94,7 @@ def _(x: Array) -> Array:
 
 def _gated(x: Array, gate: Gate, slope: Slope) -> Array:
     """Compute y = x phi, and save dy/dx = phi + x phi'."""
-    (x,) = aligned(x)
-    y, dydx = _through_gate(x, gate, slope)
+    y, dydx = _through_gate(np.asarray(floating(x), order="C"), gate, slope)
     return save(unboxed(y), dydx=unboxed(dydx))
 
 
