@@ -244,7 +244,8 @@ def clip_grad_norm(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> fl
             f"parameters must be tensors, not a {type(parameters).__name__}; of a module pass module.parameters()"
         )
     tensors = [parameters] if type(parameters) is Tensor else list(parameters)
-    gradients = [tensor._grad for tensor in tensors if tensor._grad is not None and tensor.requires_grad]
+    learning = [tensor for tensor in tensors if (node := tensor.node) is not None and node.requires_grad]
+    gradients = [gradient for tensor in learning if (gradient := tensor._grad) is not None]
     norm = _global_norm(gradients)
     bound = float(min(limit, sys.float_info.max))
     factor = bound / (norm + 1e-6) if limit < math.inf else math.inf

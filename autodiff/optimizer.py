@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from operator import is_
 from typing import Any, ClassVar
 
@@ -57,18 +58,16 @@ class _Flat:
 
     def runs(self) -> Iterator[tuple[int, int]]:
         """Yield ranges of neighbours that are to be updated and have equal step counts: usually one, of all of them."""
+        counts = [
+            count if parameter._grad is not None and (node := parameter.node) is not None and node.requires_grad else -1
+            for parameter, count in zip(self.parameters, self.steps, strict=True)
+        ]
         first = 0
-        for i, parameter in enumerate(self.parameters):
-            node = parameter.node
-            if parameter._grad is None or node is None or not node.requires_grad:
-                if first < i:
-                    yield first, i
-                first = i + 1
-            elif first < i and self.steps[i] != self.steps[first]:
-                yield first, i
-                first = i
-        if first < len(self.parameters):
-            yield first, len(self.parameters)
+        for count, run in groupby(counts):
+            last = first + len([*run])
+            if count >= 0:
+                yield first, last
+            first = last
 
     def blocks(self, first: int, last: int) -> Iterator[tuple[int, int, NDArray[Any], NDArray[Any]]]:
         """Cut a run into blocks: bounds in the buffers, the values, which are to be updated, and the gradient."""
