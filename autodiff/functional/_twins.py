@@ -11,9 +11,9 @@ import numpy as np
 
 from ..arguments import reals
 from ..node import TWINS, Array
-from ..protocols import NumPyProtocols, refuse_out, signature_of
+from ..protocols import NumPyProtocols, refuse_out, signature_of, to_array
 
-__all__ = ["operand", "twin"]
+__all__ = ["operand", "operands", "twin"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -47,6 +47,14 @@ def operand(x: Array) -> Array:
     if isinstance(x, NumPyProtocols):
         return x
     return np.asarray(reals("a function of tensors", x))
+
+
+def operands(*values: Array) -> list[Array]:
+    """Return operands that meet: Python's numbers as arrays of the type of the others, also beside each other."""
+    weak = (int, float)
+    arrays = [x if type(x) in weak else operand(x) for x in values]
+    dtype = np.result_type(*map(to_array, arrays))
+    return [np.asarray(x, dtype) if type(x) in weak else x for x in arrays]
 
 
 def _adapted(name: str, theirs: Any, ours: Callable[..., Any]) -> Callable[..., Any]:

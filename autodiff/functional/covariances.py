@@ -90,7 +90,7 @@ def cov(
         degrees = 0.0
     x = x - average(x, axis=1, weights=weights, keepdims=True)
     product = x @ (x if weights is None else x * weights).T
-    return np.squeeze(product * np.true_divide(1, degrees))
+    return np.squeeze(product * np.true_divide(1, degrees).astype(product.dtype))
 
 
 @twin("corrcoef")
@@ -143,8 +143,7 @@ def _weights(count: int, fweights: Any, aweights: Any) -> tuple[Array, Array]:
         if not np.all(weights == np.around(weights)):
             raise TypeError("cov: fweights must be integers")
     if aweights is not None:
-        reduced = operand(aweights)
-        reduced = reduced if reduced.dtype.kind == "f" else reduced.astype(np.float64)
+        reduced = operand(aweights).astype(np.float64)
         weights = reduced if weights is None else weights * reduced
     for name, given in (("fweights", fweights), ("aweights", aweights)):
         shape = np.shape(given)

@@ -10,7 +10,7 @@ import numpy as np
 from ..arguments import arraylike, reals
 from ..node import Array
 from ..protocols import to_array
-from ._twins import operand, twin
+from ._twins import operand, operands, twin
 from .selection import clip, where
 
 __all__ = ["interp", "select"]
@@ -63,10 +63,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Array], default: Array 
     for i, condition in enumerate(conditions):
         if condition.dtype.kind != "b":
             raise TypeError(f"select: condlist[{i}] must be boolean, not {condition.dtype}")
-    weak = (int, float)  # Python's numbers take the type of the arrays, also where they meet each other first
-    arrays = [x if type(x) in weak else operand(x) for x in (*choicelist, default)]
-    dtype = np.result_type(*map(to_array, arrays))
-    *choices, result = (np.asarray(x, dtype) if type(x) in weak else x for x in arrays)
+    *choices, result = operands(*choicelist, default)
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         result = where(condition, choice, result)
     return result

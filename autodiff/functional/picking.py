@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from ..arguments import arraylike
 from ..node import Array
 from ..protocols import to_array
-from ._twins import operand, twin
+from ._twins import operand, operands, twin
 from .arranging import broadcast_arrays
 from .indexing import within
 
@@ -104,7 +104,7 @@ def choose(a: Any, choices: Sequence[Array], mode: Literal["raise", "wrap", "cli
     >>> y.tolist(), x.grad
     ([1.0, 20.0, 3.0], array([ 1., 10.,  1.]))
     """
-    arrays = list(choices)
+    arrays = operands(*choices)
     which = np.asarray(arraylike("choose()", to_array(a)))
     which = which.astype(np.intp) if which.dtype.kind == "b" else which
     if mode == "raise" and np.any((which < 0) | (which >= len(arrays))):

@@ -252,6 +252,8 @@ def _cumulative(scan: Any, x: Array, axis: int | None, dtype: Any, initial: int 
         raise ValueError(f"the axis of a running sum or product must be given unless there is one; shape {x.shape}")
     along = 0 if axis is None else normalize_axis_index(axis, x.ndim)
     result = scan(x if dtype is None else x.astype(dtype), axis=along)
+    if dtype is not None:  # integers are added in wide ones, but stay narrow if that is asked for
+        result = result.astype(dtype)
     if initial is None:
         return result
     first = np.full((*x.shape[:along], 1, *x.shape[along + 1 :]), initial, result.dtype)

@@ -136,25 +136,25 @@ def nansum(a: Array, axis: Axis = None, dtype: Any = None, *, keepdims: bool = F
     >>> y.item(), x.grad
     (4.0, array([1., 0., 1.]))
     """
-    return np.sum(_filled(a, 0.0, dtype)[0], axis=axis, keepdims=bool(keepdims))
+    return np.sum(_filled(a, 0.0)[0], axis=axis, dtype=dtype, keepdims=bool(keepdims))
 
 
 @twin("nanprod")
 def nanprod(a: Array, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
     """Product over axes, in which NaN counts as 1."""
-    return np.prod(_filled(a, 1.0, dtype)[0], axis=axis, keepdims=bool(keepdims))
+    return np.prod(_filled(a, 1.0)[0], axis=axis, dtype=dtype, keepdims=bool(keepdims))
 
 
 @twin("nancumsum")
 def nancumsum(a: Array, axis: int | None = None, dtype: Any = None) -> Array:
     """Running sum along an axis, or over all elements in order, in which NaN counts as 0."""
-    return np.cumsum(_filled(a, 0.0, dtype)[0], axis=axis)
+    return np.cumsum(_filled(a, 0.0)[0], axis=axis, dtype=dtype)
 
 
 @twin("nancumprod")
 def nancumprod(a: Array, axis: int | None = None, dtype: Any = None) -> Array:
     """Running product along an axis, or over all elements in order, in which NaN counts as 1."""
-    return np.cumprod(_filled(a, 1.0, dtype)[0], axis=axis)
+    return np.cumprod(_filled(a, 1.0)[0], axis=axis, dtype=dtype)
 
 
 @twin("nanmax")

@@ -81,3 +81,55 @@ def test_gradients_of_what_integers_have_changed():
     z = Tensor([3.0, 1.0, 2.0], requires_grad=True)
     np.quantile(z, np.array([0, 1])).backward([1.0, 10.0])
     assert z.grad.tolist() == [10.0, 1.0, 0.0]
+
+
+NAMES = ("nansum", "nanprod", "nancumsum", "nancumprod", "cumulative_sum", "cumulative_prod")
+SUMS = [name for name in NAMES if hasattr(np, name)]
+WEIGHTS = np.array([1, 2])
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, dtype) for name in SUMS for dtype in (bool, np.int8, np.uint8, np.int64, np.float16, np.float32)),
+        *((name, dtype) for name in ("cov", "corrcoef") for dtype in (np.float16, np.float32)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_dtype_that_is_asked_for(name, dtype):
+    function = getattr(np, name)
+    for x in (np.array([3.0, 1.0, 2.0]), np.array([100, 100, 3], np.int16), np.array([True, True, False])):
+        ours, theirs = function(Tensor(x), dtype=dtype), function(x, dtype=dtype)
+        assert ours.dtype == theirs.dtype == dtype
+        np.testing.assert_allclose(ours.data, theirs, rtol=2e-3)
+
+
+@pytest.mark.skipif(not hasattr(np, "cumulative_sum"), reason="this NumPy has no running sums by that name")
+def test_running_sums_in_a_dtype_begin_in_it():
+    x = np.array([100, 100])
+    y = np.cumulative_sum(Tensor(x), dtype=np.int8, include_initial=True)
+    assert (y.dtype, y.tolist()) == (np.int8, np.cumulative_sum(x, dtype=np.int8, include_initial=True).tolist())
+
+
+def test_what_is_not_a_number_is_left_out_before_a_cast_to_integers():
+    x = np.array([np.nan, 3.0, 2.0])
+    for function in (np.nansum, np.nanprod, np.nancumsum, np.nancumprod):
+        assert function(Tensor(x), dtype=np.int32).tolist() == function(x, dtype=np.int32).tolist()
+
+
+@pytest.mark.parametrize("settings", [{"aweights": WEIGHTS.astype(np.float32)}, {"fweights": WEIGHTS}, {"ddof": 0}])
+def test_covariances_in_a_dtype(settings):
+    x = np.array([[1, 2], [2, 0]], np.float32)
+    for dtype in (np.float32, None):
+        ours, theirs = np.cov(Tensor(x), dtype=dtype, **settings), np.cov(x, dtype=dtype, **settings)
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_allclose(ours.data, theirs, rtol=1e-6)
+
+
+def test_numbers_among_choices_take_the_type_of_the_arrays():
+    for dtype in (np.float16, np.float32, np.int8):
+        x = np.array([1, 2], dtype)
+        for choices in ((x, 2.5), (3, x), (x, 2, 1.5), (x, np.float64(2.5))):
+            ours = np.choose([0, 1], [Tensor(part) if part is x else part for part in choices])
+            assert ours.dtype == np.choose([0, 1], list(choices)).dtype
+            assert ours.tolist() == np.choose([0, 1], list(choices)).tolist()

@@ -38,7 +38,7 @@ SUMS = {
     "meshgrid": lambda x: np.meshgrid(x, COLUMN)[0],
     "interp": lambda x: np.interp(COLUMN.astype(x.dtype) / 4, np.array([0, 1], x.dtype), x),
     "cumsum": lambda x: np.cumsum(np.concatenate([x, COLUMN.astype(x.dtype)])),
-    "cumulative_sum": lambda x: np.cumulative_sum(np.concatenate([x, COLUMN.astype(x.dtype)])),
+    "cumulative_sum": lambda x: F.cumulative_sum(np.concatenate([x, COLUMN.astype(x.dtype)])),
     "nancumsum": lambda x: np.nancumsum(np.concatenate([x, COLUMN.astype(x.dtype)])),
     "maximum.accumulate": lambda x: np.maximum.accumulate(np.concatenate([x, COLUMN.astype(x.dtype)])),
     "scatter_add, forward": lambda x: x * F.scatter_add(COLUMN.astype(x.dtype), index=ZEROS, shape=(2,)),
@@ -87,7 +87,7 @@ PRODUCTS = {
     "prod": np.prod,
     "prod of columns": lambda x: np.prod(np.reshape(x, (2, 2)), axis=(1, 0), keepdims=True),
     "cumprod": lambda x: np.cumprod(x)[-1],
-    "cumulative_prod": lambda x: np.cumulative_prod(x)[-1],
+    "cumulative_prod": lambda x: F.cumulative_prod(x)[-1],
     "nanprod": np.nanprod,
     "multiply.reduce": np.multiply.reduce,
 }
