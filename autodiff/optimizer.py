@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .broadcasting import SUMMED_IN
 from .changes import note_writes
 from .groups import CHECKS, Fixed, Group, Parameters, as_groups, checked, differences, numbers
 from .sharing import overlapping
@@ -29,10 +30,15 @@ SMALL = 1 << 12  # elements; below, a block of its own costs more calls than cop
 
 
 class _Flat:
-    """Parameters of one group and one dtype: moments in buffers, one behind the other, and a step count for each."""
+    """Parameters of one group and one dtype: moments in buffers, one behind the other, and a step count for each.
+
+    Those in half precision are updated, and have their moments, in single: a gradient's square, or eps, may be 0 in
+    half. The new values are rounded, once.
+    """
 
     def __init__(self, parameters: Sequence[Tensor], moments: tuple[str, ...]) -> None:
-        dtype = parameters[0].dtype
+        dtype = SUMMED_IN.get(parameters[0].dtype, parameters[0].dtype)
+        self.widened = dtype != parameters[0].dtype
         self.parameters = parameters
         self.bounds = np.cumsum([0, *(p.size for p in parameters)]).tolist()
         self.moments = {name: np.zeros(self.bounds[-1], dtype) for name in moments}
@@ -49,7 +55,7 @@ class _Flat:
 
     @property
     def dtype(self) -> Any:
-        """That of every parameter and moment."""
+        """That of every moment; as a rule also of the parameters."""
         return self.scratch.dtype
 
     def part(self, buffer: NDArray[Any], i: int, start: int = 0) -> NDArray[Any]:
@@ -83,10 +89,12 @@ class _Flat:
                 continue
             parameter, size = self.parameters[i], self.bounds[i + 1] - start
             values, gradient = parameter.data.reshape(-1), _gradient(parameter)
+            if self.widened:
+                values, gradient = values.astype(self.dtype), gradient.astype(self.dtype)
             for a in range(0, size, BLOCK):
                 b = min(a + BLOCK, size)
                 yield start + a, start + b, values[a:b], gradient[a:b]
-            if not parameter.data.flags.c_contiguous:  # the values are a copy
+            if self.widened or not parameter.data.flags.c_contiguous:  # the values are a copy
                 parameter.data[...] = values.reshape(parameter.shape)
             i += 1
 
@@ -268,8 +276,8 @@ class Optimizer(ABC):
         -------
         dict
             ``"state"``: for the number of each parameter that has been updated, its ``"step"`` count and its moments
-            (arrays of the parameter's shape). ``"param_groups"``: the settings of each group, ``"params"`` as numbers.
-            Parameters are numbered in the order given.
+            (arrays of the parameter's shape and dtype; in single precision for half). ``"param_groups"``: the settings
+            of each group, ``"params"`` as numbers. Parameters are numbered in the order given.
         """
         self._settle()
         state = {}

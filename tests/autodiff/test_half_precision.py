@@ -5,7 +5,7 @@ import pytest
 
 import autodiff as ad
 import autodiff.functional as F
-from autodiff import Tensor
+from autodiff import Tensor, optim
 
 HALF = np.float16
 MANY = 5000  # ones added one by one in half precision end at 2048
@@ -99,3 +99,40 @@ def test_products_of_the_others_may_leave_the_range_on_the_way(f, x):
     with np.errstate(over="ignore"):  # of the product itself
         found = grad(f, x, HALF)
     np.testing.assert_allclose(found, grad(f, np.asarray(x, HALF), float), rtol=2e-3)
+
+
+# --- optimisers ---
+
+PARAMETERS = {
+    "one": lambda dtype: [np.ones(2, dtype)],
+    "joined": lambda dtype: [np.ones(2, dtype), np.ones((1, 3), dtype)],
+    "large": lambda dtype: [np.ones(5000, dtype)],
+    "in Fortran's order": lambda dtype: [np.ones((70, 80), dtype, order="F")],
+}
+OPTIMISERS = {
+    "AdamW": lambda leaves: optim.AdamW(leaves, lr=0.01, weight_decay=0.1),
+    "SGD": lambda leaves: optim.SGD(leaves, lr=1e-5, momentum=0.9),
+}
+
+
+@pytest.mark.parametrize("g", [1e-4, 2e-5, 300.0, 6e4])
+@pytest.mark.parametrize("make", PARAMETERS.values(), ids=PARAMETERS)
+@pytest.mark.parametrize("optimiser", OPTIMISERS.values(), ids=OPTIMISERS)
+def test_steps_are_those_of_wide_parameters_rounded(optimiser, make, g):
+    def run(dtype):
+        leaves = [Tensor(array, requires_grad=True) for array in make(dtype)]
+        made = optimiser(leaves)
+        for sign in (1, 1, -0.5):
+            for leaf in leaves:
+                leaf.grad = np.full(leaf.shape, sign * g, HALF)
+            made.step()
+        return leaves, made
+
+    (leaves, made), (wide, _) = run(HALF), run(float)
+    for leaf, right in zip(leaves, wide, strict=True):
+        assert leaf.dtype == HALF
+        assert leaf.grad.flat[0] == HALF(-0.5 * g)  # read only
+        np.testing.assert_allclose(leaf.data, right.data, rtol=2e-3)
+    state = made.state_dict()
+    assert {m.dtype for entry in state["state"].values() for m in entry.values() if np.ndim(m)} == {np.dtype("f4")}
+    made.load_state_dict(state)
