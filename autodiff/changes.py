@@ -16,7 +16,7 @@ from weakref import ref
 import numpy as np
 
 from .node import Leaf, Node, Vertex, clock
-from .trees import leaves
+from .walking import walk
 
 __all__ = ["check_unchanged", "note_writes"]
 
@@ -61,13 +61,13 @@ def check_unchanged(node: Node, compared: bool) -> None:
             if type(parent) is not Node and not compared and _is_written(value, node.number):
                 raise _changed(node, f"argument {node.op.argument_name(i)!r}")
     for name, saved in {"out": node.out, **(node.extra or {})}.items():
-        if not compared and any(_is_written(value, node.number) for _, value in leaves(saved)):
+        if not compared and any(_is_written(value, node.number) for _, value in walk(saved)):
             raise _changed(node, f"the saved value {name!r}")
 
 
 def _is_written(value: Any, since: int) -> bool:
     """Tell whether an array shares memory with one that was written to after some time."""
-    if type(value) is not np.ndarray:
+    if not isinstance(value, np.ndarray):
         return False
     younger = [weak() for weak, number in list(_writes.values()) if number > since]
     return any(array is not None and np.shares_memory(value, array) for array in younger)

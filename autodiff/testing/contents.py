@@ -2,71 +2,39 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 import random
 from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping
-from types import FunctionType, MethodType, ModuleType
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..binding import attributes_of
-from ..node import Leaf, Node
+from ..walking import is_whole, walk
 
 __all__ = ["Picture", "arrays_in", "reached"]
-
-MOST = 10_000
-"""So many parts of a value are looked at: an object may lead to all of a program."""
-
-_PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
-_CLOSED = (type, ModuleType, Node, Leaf)
-"""What is not looked into: it belongs to the program, or to the graph."""
 
 
 def reached(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
     """Find the arrays, numbers and texts in a value, and how long its containers are, each with its place.
 
-    Containers, the attributes of objects, and what a function has closed over or has as defaults are looked into. So
-    are buffers, the state of random generators, and how much is left of an iterator over a sequence. Not seen is what
-    belongs to a class, and what a generator function or a file goes on with: it cannot be read without being used up.
+    So are the bytes of buffers, the state of random generators, and how much is left of an iterator over a sequence.
     """
-    if _is_whole(value):
-        yield place, value
-        return
-    rest: list[tuple[str, Any]] = [(place, value)]
-    seen: dict[int, Any] = {}  # by identity; kept alive, so that no identity is given again
-    while rest and len(seen) < MOST:
-        place, value = rest.pop()
-        if isinstance(value, _CLOSED):
-            continue
-        if _is_whole(value):
-            yield place, value
-        elif id(value) not in seen:
-            seen[id(value)] = value
-            if isinstance(value, (dict, list, set, deque)):
-                yield f"len({place})", len(value)
-            yield from ((place + step, state) for step, state in _state(value))
-            rest += reversed([(place + step, part) for step, part in _parts(value)])
-
-
-def _is_whole(value: Any) -> bool:
-    """Whether nothing is held that could change by itself: a number, a text, an array of numbers."""
-    return isinstance(value, _PLAIN) or (isinstance(value, np.ndarray) and not value.dtype.hasobject)
+    for where, part in walk(value, place):
+        if is_whole(part):
+            yield where, part
+        else:
+            yield from ((where + step, state) for step, state in _state(part))
+            if isinstance(part, (dict, list, set, deque)):
+                yield f"len({where})", len(part)
 
 
 def _state(value: Any) -> Iterator[tuple[str, Any]]:
     """Read what a value holds that is neither an attribute nor an item, as bytes, a text or a number."""
     if isinstance(value, (bytearray, array)):
         yield "", bytes(value)  # a copy: a view would keep it from growing
-    elif isinstance(value, memoryview):
-        try:
-            yield "", np.asarray(value)
-        except ValueError:  # a format that NumPy does not know
-            yield "", value.tobytes()
     elif isinstance(value, np.random.Generator):
         yield ", its state", repr(value.bit_generator.state)
     elif isinstance(value, np.random.BitGenerator):
@@ -77,39 +45,6 @@ def _state(value: Any) -> Iterator[tuple[str, Any]]:
         yield ", its state", repr(value.getstate())
     elif isinstance(value, Iterator):
         yield ", what is left of it", operator.length_hint(value)
-
-
-def _parts(value: Any) -> list[tuple[str, Any]]:
-    """Take a value apart by one step."""
-    if isinstance(value, Mapping):
-        keys = [(f".keys()[{i}]", key) for i, key in enumerate(value)]  # they have an order, and may be objects
-        return [*keys, *((f"[{key!r}]", part) for key, part in value.items())]
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, (tuple, list, set, frozenset, deque)):
-        return [(f"[{i}]", part) for i, part in enumerate(value)]
-    if isinstance(value, functools.partial):
-        return [(".func", value.func), (".args", value.args), (".keywords", value.keywords)]
-    if isinstance(value, MethodType):
-        return [(".__self__", value.__self__), ("", value.__func__)]
-    if isinstance(value, FunctionType):
-        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
-        inside = [(f", its variable {name}", cell.cell_contents) for name, cell in cells if _is_filled(cell)]
-        defaults = [(".__defaults__", value.__defaults__), (".__kwdefaults__", value.__kwdefaults__)]
-        return [*inside, *defaults, *_attributes(value)]
-    return _attributes(value)
-
-
-def _attributes(value: Any) -> list[tuple[str, Any]]:
-    return [(f".{name}", part) for name, part in attributes_of(value).items()]
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:  # of a variable that has no value yet
-        return False
-    return True
 
 
 def arrays_in(value: Any) -> Iterator[NDArray[Any]]:
@@ -126,7 +61,7 @@ class Picture:
     def __init__(self, named: dict[str, Any], arrays_only: bool = False) -> None:
         self.named, self.arrays_only = named, arrays_only
         self.before = {name: list(self._look(value)) for name, value in named.items()}
-        self.fixed = {name for name, value in named.items() if _is_whole(value)}
+        self.fixed = {name for name, value in named.items() if is_whole(value)}
 
     def _look(self, value: Any) -> Iterator[tuple[str, Any, Any]]:
         for place, part in reached(value):

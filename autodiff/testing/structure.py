@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..binding import ShapeError, check_broadcast, own
+from ..walking import is_whole, walk
 from .contents import Picture, arrays_in
 from .examination import Examination, declared_of, in_precision
 from .numeric import element_line, flat, noise_of, settle, step_for
@@ -304,6 +305,39 @@ def check_alias(e: Examination) -> None:
                     raise e.subject.wrong(
                         "alias", i, f"the rule returned an array that shares memory with {what}: return a copy"
                     )
+
+
+    _check_watched(e)
+
+
+def _check_watched(e: Examination) -> None:
+    """Where the data of an argument are written to after the call, the engine refuses to run rules that read them.
+
+    It finds saved arrays wherever it can look; so only what it cannot look into is tried.
+    """
+    saved = {name: value for name, value in (e.trial.node.extra or {}).items() if _is_opaque(value)}
+    for i in e.wrt if saved else ():
+        kept, written = (e.record([_writable(value, np.float64) for value in e.values]) for _ in range(2))
+        leaf = written.leaves[i]
+        leaf.data = 0.5 - 2.0 * leaf.data
+        try:
+            with np.errstate(all="ignore"):
+                steady = [g.tobytes() for g in kept.pull(e.cotangents[0])]
+                moved = [g.tobytes() for g in written.pull(e.cotangents[0])]
+        except Exception:  # it refuses, as it should
+            continue
+        if moved != steady and steady == [np.asarray(g).tobytes() for g in e.gradients[0]]:
+            names = ", ".join(map(repr, saved))
+            raise e.subject.wrong(
+                "alias", i, f"the saved value {names} holds the memory of this argument where the engine does not see "
+                f"it: written to before the backward pass, the gradient is silently wrong instead of refused",
+                suspect="save the array itself, ad.save(out, name=x), or a copy of it, and let the rule make the rest",
+            )  # fmt: skip
+
+
+def _is_opaque(value: Any) -> bool:
+    """Whether a value holds something else than arrays, numbers and texts in common containers."""
+    return any(not is_whole(part) and type(part) not in (tuple, list, dict) for _, part in walk(value))
 
 
 RUNS = 8

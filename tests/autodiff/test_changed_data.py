@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import threading
+import weakref
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +16,8 @@ import pytest
 import autodiff as ad
 from autodiff import Tensor
 from autodiff.node import clock
+from autodiff.op import Op
+from autodiff.testing import VJPError, check_vjp
 
 
 def leaf(data, dtype=np.float64):
@@ -131,3 +139,72 @@ def test_writes_of_two_threads_leave_the_later_time(monkeypatch):
     thread.join()
     with pytest.raises(RuntimeError, match="changed after"):
         y.backward()
+
+
+class Slotted:
+    __slots__ = ("a",)
+
+    def __init__(self, a):
+        self.a = a
+
+
+@dataclass(frozen=True)
+class Frozen:
+    a: object
+
+
+SAVED = {
+    "a closure": (lambda x: lambda: x, lambda p: p()),
+    "a default": (lambda x: lambda a=x: a, lambda p: p()),
+    "a partial function": (lambda x: partial(np.add, x), lambda p: p(0)),
+    "a method": (lambda x: Slotted(x).__getattribute__, lambda p: p("a")),
+    "a method of the array": (lambda x: x.copy, lambda p: p()),
+    "an object": (lambda x: SimpleNamespace(a=x[:]), lambda p: p.a),
+    "an object with slots": (Slotted, lambda p: p.a),
+    "a frozen dataclass": (Frozen, lambda p: p.a),
+    "a double-ended queue": (lambda x: deque([x]), lambda p: p[0]),
+    "a memoryview": (memoryview, np.asarray),
+    "an array of objects": (lambda x: np.array([x, None], object), lambda p: p[0]),
+    "its flat iterator": (lambda x: x.flat, np.array),
+    "a masked array": (np.ma.masked_array, np.asarray),
+    "an object in a list": (lambda x: [{"p": Slotted(x)}], lambda p: p[0]["p"].a),
+}
+
+
+def saving(hold, take, **declared):
+    op = Op(lambda x: ad.save(np.sum(x**3), p=hold(x)), **declared)
+    op.vjp("x")(lambda g, p: 3 * g * take(p) ** 2)
+    return op
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_changed_data_are_noticed_in_whatever_holds_them(name):
+    x = leaf([1.0, 2.0, 3.0])
+    y = saving(*SAVED[name])(x)
+    x.data *= 10
+    with pytest.raises(RuntimeError, match=r"saved value 'p'.*changed after"):
+        y.backward()
+    y = saving(*SAVED[name])(x)
+    y.backward()
+    np.testing.assert_allclose(x.grad, 3 * x.data**2)
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_the_checker_lets_them_pass(name):
+    check_vjp(saving(*SAVED[name]), np.array([0.3, -1.2]))
+
+
+@pytest.mark.parametrize(
+    ("hold", "take"),
+    [
+        (lambda x: iter([x]), lambda p: next(copy.copy(p))),
+        (lambda x: {"x": x}.values(), lambda p: next(iter(p))),
+        (lambda x: [{"x": x}.items()], lambda p: next(iter(p[0]))[1]),
+        (np.nditer, lambda p: p.operands[0]),
+        (weakref.ref, lambda p: p()),
+    ],
+)
+def test_the_checker_refuses_what_the_engine_cannot_look_into(hold, take):
+    with pytest.raises(VJPError, match="the saved value 'p' holds the memory of this argument") as info:
+        check_vjp(saving(hold, take), np.array([0.3, -1.2]))
+    assert (info.value.kind, info.value.arg) == ("alias", "x")
