@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Sequence
 from types import EllipsisType, FunctionType, MemberDescriptorType
 from typing import Any
@@ -76,7 +77,7 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
     bound = {**signature.settings, **settings}
     if not _UNCHANGING.issuperset(map(type, settings.values())):
         for name, value in settings.items():
-            if type(value) in _UNCHANGING:
+            if type(value) in _UNCHANGING or (type(value) is slice and _is_plain(value)):
                 continue
             if isinstance(value, NumPyProtocols):
                 raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
@@ -123,14 +124,16 @@ def output(op: Spec, out: Any, place: str = "") -> NDArray[Any]:
     return array
 
 
-_UNCHANGING = frozenset({int, float, bool, str, type(None), slice, EllipsisType, type, FunctionType, np.int64})
+_UNCHANGING = frozenset({int, float, bool, str, type(None), EllipsisType, type, FunctionType, np.int64})
 
 
 def own(value: Any) -> Any:
-    """Copy the arrays in a value, and whatever holds them: containers, and objects with attributes."""
+    """Copy the arrays in a value, and whatever holds them: containers, slices, and objects with attributes."""
     kind = type(value)
     if kind in _UNCHANGING:
         return value
+    if kind is slice:
+        return value if _is_plain(value) else slice(*map(_bound, (value.start, value.stop, value.step)))
     if isinstance(value, np.ndarray):
         return value.copy()
     if kind in (list, tuple):
@@ -138,10 +141,26 @@ def own(value: Any) -> Any:
     return _own_rare(value, {})
 
 
+def _is_plain(value: slice) -> bool:
+    """Tell whether nothing can change what a slice selects: not the bounds of most."""
+    return type(value.start) in _BOUNDS and type(value.stop) in _BOUNDS and type(value.step) in _BOUNDS
+
+
+_BOUNDS = frozenset({int, type(None)})
+
+
+def _bound(value: Any) -> Any:
+    """Return the number that an array, a tensor or another object stands for as a bound of a slice."""
+    try:
+        return operator.index(value)
+    except TypeError:  # of a slice that is no index of an array
+        return own(value)
+
+
 def _own_rare(value: Any, made: dict[int, tuple[Any, Any]]) -> Any:
     """Copy as `own` does, what is held in two places once."""
-    if type(value) in _UNCHANGING:
-        return value
+    if type(value) in _UNCHANGING or type(value) is slice:
+        return own(value)
     if id(value) in made:
         return made[id(value)][1]
     made[id(value)] = value, value  # for those that lead back to it

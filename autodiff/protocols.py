@@ -162,8 +162,12 @@ def to_array(value: Any) -> Any:
 def to_index(index: Any) -> Any:
     """Return an index with the tensors in it (integer or boolean ones) replaced by copies of their data."""
     if isinstance(index, tuple):
-        return tuple(map(to_index, index))
+        return index if _NO_TENSORS.issuperset(map(type, index)) else tuple(map(to_index, index))
     return np.array(index._values) if isinstance(index, NumPyProtocols) else index
+
+
+_NO_TENSORS = frozenset({int, slice, type(None), type(...), np.ndarray})
+"""Types of the usual parts of an index; what a call keeps of them is copied there."""
 
 
 def _full_like(a: Any, fill_value: Any, *args: Any, **settings: Any) -> Any:

@@ -235,3 +235,46 @@ def test_float32_stays(f):
     assert y.dtype == np.float32
     (rule, needs), *_ = y.node.plan.rules
     assert rule.run(y.node, np.ones(y.shape, np.float32)[()], needs).dtype == np.float32
+
+
+class Number:
+    """A number that is read as an index, and can change."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __index__(self):
+        return self.number
+
+    def __setitem__(self, _, number):
+        self.number = number
+
+
+def set_number(bound, number):
+    if isinstance(bound, Tensor):
+        bound.data = number
+    else:
+        bound[...] = number
+
+
+@pytest.mark.parametrize("made", [np.array, Tensor, Number], ids=["array", "tensor", "object"])
+@pytest.mark.parametrize(
+    "pick",
+    [
+        lambda x, part: x[part],
+        lambda x, part: x[..., part],
+        lambda x, part: 2.0 * F.set_at(x, part, 0.0) + x,
+        lambda x, part: F.scatter_add(x[:2], index=part, shape=(4,)) * [1.0, 2.0, 3.0, 4.0],
+        lambda x, part: F.scatter_add(x[:2], index=(part,), shape=(4,)) * [1.0, 2.0, 3.0, 4.0],
+    ],
+    ids=["alone", "in a tuple", "set_at", "scatter_add", "scatter_add, in a tuple"],
+)
+def test_bounds_of_a_slice_that_change_later_change_no_gradient(pick, made):
+    x, expected = leaf(np.arange(4.0)), leaf(np.arange(4.0))
+    pick(expected, slice(0, 2, 1)).sum().backward()
+    bounds = [made(0), made(2), made(1)]
+    y = pick(x, slice(*bounds))
+    for bound in bounds:
+        set_number(bound, 3)
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad, expected.grad)
