@@ -122,6 +122,9 @@ class Tensor(Lasting, ArrayMethods):
         if value is None:
             self._grad = None
             return
+        if value is self._grad:  # it is, after `t.grad *= ...`, and was written to
+            note_writes([(value, None)])
+            return
         gradient = np.array(reals("t.grad = ...", to_array(value)), dtype=self.dtype)
         if gradient.shape != self.shape:
             raise ValueError(f"a gradient of shape {gradient.shape} assigned to a tensor of shape {self.shape}")

@@ -71,6 +71,40 @@ def test_a_saved_gradient_that_is_clipped_is_noticed():
         y.backward()
 
 
+def triple(x):
+    x.grad *= 3.0
+
+
+def average(x):
+    x.grad /= 4.0
+
+
+def write_whole(x):
+    gradient = x.grad
+    gradient[...] = 7.0
+    x.grad = gradient
+
+
+@pytest.mark.parametrize("change", [triple, average, write_whole])
+@pytest.mark.parametrize("part", [lambda g: g, lambda g: g[1:], lambda g: g.reshape(1, 2).T[:, 0]])
+def test_a_saved_gradient_that_is_written_to_and_assigned_again_is_noticed(part, change):
+    x, w = leaf([1.0, 2.0]), leaf([1.0])
+    (x * x).sum().backward()
+    y = (w * part(x.grad)).sum()
+    change(x)
+    with pytest.raises(RuntimeError, match=r"argument '.*' of 'multiply'.*changed after"):
+        y.backward()
+
+
+def test_a_gradient_may_be_scaled_in_place():
+    x = leaf([1.0, 2.0])
+    again(x)
+    x.grad *= 3.0
+    np.testing.assert_array_equal(x.grad, [6.0, 12.0])
+    again(x)
+    np.testing.assert_array_equal(x.grad, [8.0, 16.0])
+
+
 class SlowInThreads:
     """NumPy, of which one function waits in other threads than the main one."""
 
