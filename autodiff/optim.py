@@ -250,12 +250,14 @@ def clip_grad_norm(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> fl
     bound = float(min(limit, sys.float_info.max))
     factor = bound / (norm + 1e-6) if limit < math.inf else math.inf
     if math.isfinite(norm) and factor < 1:
-        for gradient in gradients:
-            if factor < 1e-4 and factor < np.finfo(gradient.dtype).tiny:  # it would be rounded there, even to 0
-                gradient[...] = gradient / np.float64(norm + 1e-6) * bound
-            else:
-                gradient *= factor
-        note_writes((gradient, None) for gradient in gradients)
+        try:
+            for gradient in gradients:
+                if factor < 1e-4 and factor < np.finfo(gradient.dtype).tiny:  # it would be rounded there, even to 0
+                    gradient[...] = gradient / np.float64(norm + 1e-6) * bound
+                else:
+                    gradient *= factor
+        finally:  # where NumPy's warnings are errors, some may have been scaled
+            note_writes((gradient, None) for gradient in gradients)
     return norm
 
 

@@ -8,6 +8,7 @@ that stay in the processor's cache; parameters that are small are copied togethe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import is_
@@ -250,12 +251,17 @@ class Optimizer(ABC):
         for group, flats in zip(self._groups, self._flats, strict=True):
             for flat in flats:
                 for first, last in flat.runs():
-                    count = flat.steps[first] + 1
-                    for a, b, values, gradient in flat.blocks(first, last):
-                        moments = [moment[a:b] for moment in flat.moments.values()]
-                        self._update(values, gradient, moments, flat.scratch[: b - a], group, count)
-                    flat.steps[first:last] = [count] * (last - first)
-                    note_writes([(parameter._values, parameter.node) for parameter in flat.parameters[first:last]])
+                    count, b = flat.steps[first] + 1, flat.bounds[first]
+                    try:
+                        for a, b, values, gradient in flat.blocks(first, last):
+                            moments = [moment[a:b] for moment in flat.moments.values()]
+                            self._update(values, gradient, moments, flat.scratch[: b - a], group, count)
+                    except BaseException:
+                        last = max(first, bisect_left(flat.bounds, b))  # up to here something was updated
+                        raise
+                    finally:
+                        flat.steps[first:last] = [count] * (last - first)
+                        note_writes([(parameter._values, parameter.node) for parameter in flat.parameters[first:last]])
 
     @abstractmethod
     def _update(

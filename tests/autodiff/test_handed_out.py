@@ -175,6 +175,36 @@ def test_data_that_were_saved_as_a_plain_array_and_changed_are_noticed(learns, p
         y.backward()
 
 
+@pytest.mark.parametrize("size", [2, 5000, 70_000], ids=["small", "of its own", "of several blocks"])
+@pytest.mark.parametrize("optimizer", [lambda p: optim.SGD(p, lr=0.5, momentum=0.9), lambda p: optim.AdamW(p, lr=0.5)])
+def test_a_step_that_fails_on_its_way_is_noticed_and_counted_where_it_came(optimizer, size):
+    x, bad, rest, w = leaf(np.ones(size)), leaf(np.ones(5000)), leaf(np.ones(5000)), leaf(np.ones(size))
+    step = optimizer([x, bad, rest])
+    before, beyond = (w * x).sum(), (w[0] * rest).sum()
+    x.grad, bad.grad, rest.grad = np.ones(size), np.full(5000, 1.7e308), np.ones(5000)
+    bad.data = np.full(5000, -1.7e308)
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+        step.step()
+    assert x.data[0] < 1.0
+    assert rest.data[0] == 1.0
+    assert [step.state_dict()["state"][i]["step"] for i in range(2)] == [1, 1]
+    assert 2 not in step.state_dict()["state"]
+    beyond.backward()
+    with pytest.raises(RuntimeError, match="changed after"):
+        before.backward()
+
+
+def test_clipping_that_fails_on_its_way_is_noticed():
+    x, bad, w = leaf([1.0, 2.0]), leaf([1.0]), leaf([1.0, 1.0])
+    x.grad, bad.grad = [3e5, 4e5], [1e-307]
+    y = (w * x.grad).sum()
+    with np.errstate(under="raise"), pytest.raises(FloatingPointError):
+        optim.clip_grad_norm([x, bad], 1.0)
+    assert x.grad[0] < 1.0
+    with pytest.raises(RuntimeError, match="changed after"):
+        y.backward()
+
+
 def test_item_assignment_into_a_constant_whose_data_were_saved_is_noticed():
     c, w = Tensor([1.0, 2.0]), leaf([1.0, 1.0])
     y = (w * c.data).sum()
