@@ -209,6 +209,7 @@ class _Absent:
 
     def __init__(self, name: str, hint: str) -> None:
         self.name, self.hint = name, hint
+        self.__doc__ = f"Not here: {hint}."
 
     def __get__(self, module: Any, kind: Any) -> Any:
         raise AttributeError(
