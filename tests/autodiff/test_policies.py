@@ -157,7 +157,7 @@ def _():
     assert grad(lambda x: np.sum(x, where=mask), [np.nan, 0.0]) == [0, 1]
 
 
-@row("`max`, `min`, `maximum`, `minimum`, `median`, `quantile`, `clip` of NaN")
+@row("`max`, `min`, `maximum`, `minimum`, `median`, `quantile`, `clip`, `relu` of NaN")
 def _():
     nan = np.nan
     for f in (np.max, np.min, np.median, lambda x: np.quantile(x, 0.3), lambda x: np.max(x, axis=0, keepdims=True)):
@@ -169,6 +169,7 @@ def _():
         assert grad(f, [nan, 1.0, nan], [1.0, nan, nan]) == [[1, 0, 0.5], [0, 1, 0.5]]
         assert grad(lambda x, f=f: f(x, 0.0), nan) == 1
     assert grad(lambda x: np.clip(x, 0.0, 1.0), [nan, 0.5, 2.0]) == [1, 1, 0]
+    assert grad(F.relu, [nan, -1.0, 2.0]) == [1, 0, 1]
 
 
 @row("`cumprod` with NaN or infinity behind the last product that is used")
@@ -211,6 +212,7 @@ def _():
 def _():
     with np.errstate(divide="ignore"):
         assert ad.hessian(lambda v: v[0] ** v[1])(np.array([0.0, 1.5])).tolist() == [[np.inf, 0], [0, 0]]
+        assert ad.hessian(lambda v: np.sum(v**1.5))(np.array([0.0, 4.0])).tolist() == [[np.inf, 0], [0, 0.375]]
 
 
 @row("`prod` with zeros")
