@@ -270,24 +270,26 @@ def arctan2(x1: Array, x2: Array) -> Array:
 
 
 # With r² = x1² + x2², tan y = x1/x2 gives dy = (x2 dx1 - x1 dx2)/r². As two divisions by r, nothing overflows.
+# The leg is divided by r first, and not made larger than 1 by that. A division by an r > 1 comes after g, which it may
+# bring back into the range; one by an r < 1 comes before.
 
 
 @arctan2.vjp("x1")
 def _(g: Array, x1: Array, x2: Array) -> Array:
-    return g * _rate(x2, x1, x2)
+    return _turned(g, x2, x1, x2)
 
 
 @arctan2.vjp("x2")
 def _(g: Array, x1: Array, x2: Array) -> Array:
-    return -g * _rate(x1, x1, x2)
+    return -_turned(g, x1, x1, x2)
 
 
-def _rate(leg: Array, x1: Array, x2: Array) -> Array:
-    """Return a leg over the squared distance from the origin; 0 at the origin and infinitely far from it."""
+def _turned(g: Array, leg: Array, x1: Array, x2: Array) -> Array:
+    """Return g times a leg over the squared distance from the origin; 0 at the origin and infinitely far from it."""
     r = np.hypot(x1, x2)
     nowhere = np.equal(r, 0) | np.isinf(r)
     r = np.where(nowhere, 1.0, r)
-    return np.where(nowhere, 0.0, leg / r / r)
+    return g * np.where(nowhere, 0.0, leg / r / np.minimum(r, 1.0)) / np.maximum(r, 1.0)
 
 
 # --- units ---

@@ -142,6 +142,15 @@ def test_gradients_of_reciprocals_for_cotangents_of_any_size(f, x, g):
     np.testing.assert_allclose(ad.grad(lambda x: g * f(x))(x), -(g / x) / x, rtol=1e-14)
 
 
+@pytest.mark.parametrize(("size", "g"), [(1e200, 1e250), (1e-200, 1e-250), (1e160, 1e-30), (0.5, 1e307), (2.0, 1e307)])
+def test_gradients_of_angles_for_cotangents_of_any_size(size, g):
+    for x in ([3.0, 4.0], [1.0, 0.0], [-1e-90, 1.0]):
+        x = np.array(x)
+        dx = ad.grad(lambda x: g * np.arctan2(x[0], x[1]))(size * x)
+        right = g / size * (np.array([x[1], -x[0]]) / np.hypot(*x) ** 2)
+        np.testing.assert_allclose(dx, right, rtol=1e-12)
+
+
 def test_gradients_of_negative_powers_for_cotangents_of_any_size():
     np.testing.assert_allclose(ad.grad(lambda x: 1e200 * x**-2)(np.array(1e120)), -2e-160, rtol=1e-14)
     np.testing.assert_allclose(ad.grad(lambda x: 1e-200 * x**-2)(np.array(-1e-120)), 2e160, rtol=1e-14)
