@@ -65,8 +65,8 @@ def as_groups(params: Parameters) -> list[Mapping[str, Any]]:
     return [{"params": given}]
 
 
-def checked(params: Any, seen: set[int]) -> list[Tensor]:
-    """Return a group's parameters as a list, each fit to be optimised and none twice."""
+def checked(params: Any, held: dict[int, int], number: int) -> list[Tensor]:
+    """Return a group's parameters as a list, each fit to be optimised and none twice; note the group that holds it."""
     if isinstance(params, (Module, Mapping)) or not isinstance(params, Iterable):
         raise TypeError(f"params of a group must be tensors in a list, not {params!r:.60}")
     parameters = [params] if type(params) is Tensor else list(params)
@@ -78,15 +78,19 @@ def checked(params: Any, seen: set[int]) -> list[Tensor]:
             raise TypeError(
                 f"params holds a tensor of shape {parameter.shape} that is {what}; only leaves can be optimised"
             )
-        if id(parameter) in seen:
-            raise ValueError(f"params holds the same tensor (shape {parameter.shape}, name {parameter.name!r}) twice")
+        if id(parameter) in held:
+            other = held[id(parameter)]
+            raise ValueError(
+                f"params holds the same tensor (shape {parameter.shape}, name {parameter.name!r}) twice, in "
+                f"{f'group {number}' if other == number else f'groups {other} and {number}'}: give it once"
+            )
         if not parameter.data.flags.writeable:
             raise ValueError(
                 f"params holds a tensor (shape {parameter.shape}, name {parameter.name!r}) whose array is read-only, "
                 f"as that of x.detach() or of a file opened for reading: no step can be written to it. Copy it: "
                 f"Tensor(x.data, requires_grad=True)"
             )
-        seen.add(id(parameter))
+        held[id(parameter)] = number
     return parameters
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from .node import OPS
 from .signature import nearest
 
-__all__ = ["ATTRIBUTES", "absent", "answering", "in_place", "instead", "refuse_settings", "with_hints"]
+__all__ = ["ATTRIBUTES", "absent", "answering", "in_place", "instead", "meant", "refuse_settings", "with_hints"]
 
 Kind = TypeVar("Kind", bound=type[Any])
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -122,10 +122,14 @@ def refuse_settings(name: str, given: Iterable[str], known: Sequence[str], signa
     """Refuse a setting that a function does not have; name the one that is meant."""
     for setting in given:
         if setting not in known:
-            ours = _SETTINGS.get(setting)
-            hint = f" Write {_VALUES.get(setting, f'{ours}=...')} for it." if ours in known else nearest(setting, known)
-            hint = _ELSEWHERE.get(setting, hint)
-            raise TypeError(f"{name} has no setting {setting!r}{signature}.{hint}")
+            raise TypeError(f"{name} has no setting {setting!r}{signature}.{meant(setting, known)}")
+
+
+def meant(setting: str, known: Collection[str]) -> str:
+    """Return a sentence that names what is meant by a setting that is not known; or nothing."""
+    ours = _SETTINGS.get(setting)
+    hint = f" Write {_VALUES.get(setting, f'{ours}=...')} for it." if ours in known else nearest(setting, known)
+    return _ELSEWHERE.get(setting, hint)
 
 
 _VALUES = {"unbiased": "ddof=0 (unbiased=False) or ddof=1 (unbiased=True)"}

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from .broadcasting import SUMMED_IN
 from .changes import note_writes
 from .groups import CHECKS, Fixed, Group, Parameters, as_groups, checked, differences, numbers
+from .hints import meant
 from .sharing import overlapping
-from .signature import nearest
 from .tensor import Tensor
 
 __all__ = ["Group", "Optimizer", "Parameters"]
@@ -143,8 +143,8 @@ class Optimizer(ABC):
         self._checked: list[list[Any]] = []  # the values that each group had when it was last found right
         self._flats: list[list[_Flat]] = []
         self._places: list[tuple[_Flat, int]] = []  # where each parameter is, in the order given
-        seen: set[int] = set()
-        for group in [self._made(group, seen) for group in as_groups(params)]:
+        held: dict[int, int] = {}
+        for group in [self._made(group, held, number) for number, group in enumerate(as_groups(params))]:
             self._add(group)
 
     @property
@@ -177,11 +177,12 @@ class Optimizer(ABC):
         if not isinstance(group, Mapping):
             raise TypeError(f"group must be a mapping with 'params', such as {{'params': [w]}}, not {group!r:.60}")
         (given,) = as_groups([group])
-        self._add(self._made(given, {id(parameter) for held in self._held for parameter in held}))
+        held = {id(parameter): number for number, members in enumerate(self._held) for parameter in members}
+        self._add(self._made(given, held, len(self._held)))
 
-    def _made(self, group: Mapping[str, Any], seen: set[int]) -> Group:
+    def _made(self, group: Mapping[str, Any], held: dict[int, int], number: int) -> Group:
         """Check a group and complete its settings."""
-        parameters = Fixed(checked(group["params"], seen))
+        parameters = Fixed(checked(group["params"], held, number))
         return {**self._check({**self.settings, **group}), "params": parameters}
 
     def _add(self, group: Group) -> None:
@@ -206,7 +207,7 @@ class Optimizer(ABC):
             if name == "params":
                 continue
             if name not in self.settings:
-                raise ValueError(f"{type(self).__name__} has no setting {name!r}.{nearest(str(name), self.settings)}")
+                raise ValueError(f"{type(self).__name__} has no setting {name!r}.{meant(str(name), self.settings)}")
             made[name] = CHECKS[name](name, value)
         return made
 

@@ -238,6 +238,33 @@ def test_an_added_group_is_stepped_as_by_an_optimiser_of_its_own():
     assert second.grad is None
 
 
+@pytest.mark.parametrize(("name", "message"), [
+    ("learning_rate", "Write lr=... for it"), ("beta1", "Write betas=... for it"), ("amsgrad", "leave it out"),
+    ("weight_deca", "Did you mean 'weight_decay'"),
+])  # fmt: skip
+def test_a_setting_of_a_group_is_answered_as_the_constructors(name, message):
+    settings = {name: 0.1}
+    with pytest.raises(TypeError, match=message):
+        AdamW([leaf()], **settings)
+    with pytest.raises(ValueError, match=message):
+        AdamW([{"params": [leaf()], **settings}])
+    with pytest.raises(ValueError, match=message):
+        AdamW([leaf()]).add_param_group({"params": [leaf()], **settings})
+
+
+def test_a_parameter_given_twice_names_its_groups():
+    w, v = leaf(name="w"), leaf()
+    optimizer = SGD([{"params": [v]}, {"params": [w]}], lr=0.1)
+    for make, groups in [
+        (lambda: SGD([v, w, w], lr=0.1), "group 0"),
+        (lambda: SGD([{"params": [v]}, {"params": [w, w]}], lr=0.1), "group 1"),
+        (lambda: SGD([{"params": [w]}, {"params": [v]}, {"params": [w]}], lr=0.1), "groups 0 and 2"),
+        (lambda: optimizer.add_param_group({"params": [w]}), "groups 1 and 2"),
+    ]:
+        with pytest.raises(ValueError, match=rf"same tensor .*name 'w'\) twice, in {groups}: give it once"):
+            make()
+
+
 @pytest.mark.parametrize(("group", "error", "message"), [
     ({"lr": 0.1}, ValueError, "no 'params'"), ([], TypeError, "mapping"),
     ({"params": [leaf()], "lr": -1}, ValueError, "lr=-1"), ({"params": [leaf()], "rate": 1}, ValueError, "'rate'"),
