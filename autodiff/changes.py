@@ -14,6 +14,8 @@ from typing import Any
 from weakref import ref
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
+from numpy.typing import NDArray
 
 from .node import Leaf, Node, Vertex, clock
 from .walking import walk
@@ -21,7 +23,10 @@ from .walking import walk
 __all__ = ["check_unchanged", "note_writes"]
 
 _writes: dict[int, list[Any]] = {}
-"""Weak references to the arrays that were written to, as long as they live, and the times; by id."""
+"""Of each owner of memory that was written to, by its id, as long as it lives: a weak reference to it, when all of it
+was written to, and when parts of it were."""
+
+_PARTS = 64  # how many parts of one owner to tell apart
 
 _writing = Lock()
 
@@ -34,15 +39,53 @@ def note_writes(written: Iterable[tuple[Any, Vertex | None]]) -> None:
             if type(vertex) is Leaf:
                 (vertex.source or vertex).number = now
             if type(array) is np.ndarray:  # NumPy's scalars cannot be written to
-                key = id(array)
-                if key in _writes:
-                    _writes[key][1] = now
+                if array.base is None:
+                    (_writes.get(id(array)) or _new_note(array))[1] = now
                 else:
-                    _writes[key] = [ref(array, partial(_forget, key)), now]
+                    _note_part(array, now)
+
+
+def _new_note(owner: Any) -> list[Any]:
+    """Begin to note the writes to some memory, by its owner."""
+    key = id(owner)
+    note = _writes[key] = [ref(owner, partial(_forget, key)), 0, {}]
+    return note
+
+
+def _note_part(array: NDArray[Any], now: int) -> None:
+    """Note a write to a view by the place in memory: the view may be gone before the memory is."""
+    owner: Any = array
+    link: Any = array
+    while link is not None:
+        if type(link).__weakrefoffset__:
+            owner = link
+        link = link.base if isinstance(link, np.ndarray) else link.obj if isinstance(link, memoryview) else None
+    parts = (_writes.get(id(owner)) or _new_note(owner))[2]
+    place = array.__array_interface__
+    parts[place["data"][0], place["shape"], place["strides"], place["typestr"]] = now
+    if len(parts) > _PARTS:  # all between the lowest and the highest, from here on
+        low, high = zip(*map(byte_bounds, map(_at, parts)), strict=True)
+        parts.clear()
+        parts[min(low), (max(high) - min(low),), None, "|u1"] = now
+
+
+class _Place:
+    """A place in memory. It keeps nothing alive, and nothing is read through it."""
+
+    def __init__(self, interface: dict[str, Any]) -> None:
+        self.__array_interface__ = interface
+
+
+def _at(part: tuple[Any, ...]) -> NDArray[Any]:
+    """Return an array at a noted place, to be compared with others."""
+    address, shape, strides, kind = part
+    return np.asarray(
+        _Place({"data": (address, False), "shape": shape, "strides": strides, "typestr": kind, "version": 3})
+    )
 
 
 def _forget(key: int, _: Any) -> None:
-    """Take an array off the list: it is no more."""
+    """Take memory off the list: it is no more."""
     _writes.pop(key, None)
 
 
@@ -58,7 +101,8 @@ def check_unchanged(node: Node, compared: bool) -> None:
             root = None if parent is None else parent.root
             if root is not None and root.number > node.number:
                 raise _changed(node, f"argument {node.op.argument_name(i)!r}")
-            if type(parent) is not Node and not compared and _is_written(value, node.number):
+            fresh = type(parent) is Node and getattr(value, "base", None) is None  # what an op has computed
+            if not fresh and not compared and _is_written(value, node.number):
                 raise _changed(node, f"argument {node.op.argument_name(i)!r}")
     for name, saved in {"out": node.out, **(node.extra or {})}.items():
         if not compared and any(_is_written(value, node.number) for _, value in walk(saved)):
@@ -66,11 +110,17 @@ def check_unchanged(node: Node, compared: bool) -> None:
 
 
 def _is_written(value: Any, since: int) -> bool:
-    """Tell whether an array shares memory with one that was written to after some time."""
+    """Tell whether an array shares memory with what was written to after some time."""
     if not isinstance(value, np.ndarray):
         return False
-    younger = [weak() for weak, number in list(_writes.values()) if number > since]
-    return any(array is not None and np.shares_memory(value, array) for array in younger)
+    for weak, number, parts in list(_writes.values()):
+        owner = weak()  # held, so that its memory is still there
+        if owner is None:
+            continue
+        written = [_at(part) for part, time in list(parts.items()) if time > since]
+        if any(np.shares_memory(value, array) for array in ([owner, *written] if number > since else written)):
+            return True
+    return False
 
 
 def _changed(node: Node, what: str) -> RuntimeError:

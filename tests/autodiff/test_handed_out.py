@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import array
 import threading
 
 import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff import Tensor, nn, optim
+from autodiff import Tensor, changes, nn, optim
 from autodiff.op import Op
 
 
@@ -220,6 +221,67 @@ def test_data_of_a_tensor_that_is_gone_are_noticed():
     del x
     with pytest.raises(RuntimeError, match="changed after"):
         y.backward()
+
+
+@pytest.mark.parametrize(
+    "view", [lambda c: c[:], lambda c: c[::-1][:1], lambda c: c.reshape(1, 2).T, lambda c: c.detach()[:]]
+)
+@pytest.mark.parametrize("learns", [True, False])
+def test_a_change_is_noticed_through_views_of_another_tensor_of_the_same_memory(learns, view):
+    x, w = leaf([1.0, 2.0]), leaf([1.0])
+    c = ad.as_tensor(x.data)
+    c.requires_grad = learns
+    y = (w * view(c)).sum()
+    x.data = [9.0, 9.0]
+    with pytest.raises(RuntimeError, match=r"argument '.*' of 'multiply'.*changed after"):
+        y.backward()
+
+
+@pytest.mark.parametrize("view", [lambda a: a, lambda a: a[1:], lambda a: a.reshape(1, 2)])
+def test_a_change_is_noticed_through_an_op_that_returns_a_view_of_a_plain_operand(view):
+    op = Op(lambda x, a: view(a))
+    op.zero("x").nondiff("a")
+    x, w = leaf([1.0, 2.0]), leaf([1.0])
+    y = (w * op(leaf([0.0, 0.0]), x.data)).sum()
+    x.data = [9.0, 9.0]
+    with pytest.raises(RuntimeError, match=r"argument '.*' of 'multiply'.*changed after"):
+        y.backward()
+
+
+@pytest.mark.parametrize("part", [np.s_[1:], np.s_[::2], np.s_[1:2]])
+@pytest.mark.parametrize(
+    "memory",
+    [
+        lambda: np.arange(4.0),
+        lambda: np.arange(8.0).reshape(4, 2).T[0],
+        lambda: np.frombuffer(array.array("d", range(4))),
+        lambda: np.asarray(memoryview(np.arange(4.0))),
+    ],
+    ids=["an array", "a view", "a buffer", "a view of memory"],
+)
+def test_a_change_is_noticed_as_long_as_the_memory_lives(memory, part):
+    buffer, w = memory(), leaf([1.0])
+    x = ad.as_tensor(buffer[part])
+    y, beside = (w * buffer[part]).sum(), (w * x.numpy()).sum()
+    x.data = np.full(x.shape, 9.0)
+    del x
+    beside.backward()
+    with pytest.raises(RuntimeError, match="changed after"):
+        y.backward()
+
+
+def test_writes_to_many_parts_of_memory_are_noticed_and_forgotten_with_it():
+    known, buffer, w = set(changes._writes), np.zeros(400), leaf([1.0])
+    y, beside = (w * buffer[398:]).sum(), (w * buffer[:2]).sum()
+    for i in range(2, 400):
+        ad.as_tensor(buffer[i : i + 1]).data = [9.0]
+    (note,) = [changes._writes[key] for key in set(changes._writes) - known]
+    assert len(note[2]) < 100
+    beside.backward()
+    with pytest.raises(RuntimeError, match="changed after"):
+        y.backward()
+    del buffer, y, beside
+    assert set(changes._writes) <= known
 
 
 def test_tensors_that_share_memory_notice_each_others_changes():
