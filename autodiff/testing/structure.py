@@ -14,7 +14,7 @@ from .examination import Examination, declared_of, in_precision
 from .numeric import element_line, flat, noise_of, settle, step_for
 from .precision import promotion
 from .report import CheckError
-from .value import element_derivative
+from .value import element_derivative, not_finite
 
 __all__ = [
     "check_alias", "check_arity", "check_dtype", "check_forward", "check_nondeterminism", "check_nondifferentiable",
@@ -282,15 +282,7 @@ def check_nonfinite(e: Examination) -> None:
             slopes = [found.slopes.central, found.slopes.left, found.slopes.right]
             if found.verdict == "unsettled" or not all(np.isfinite(slope).all() for slope in slopes):
                 continue
-            index = tuple(map(int, np.unravel_index(j, gradient.shape)))
-            numeric = float(problem.cotangents[0] @ found.slopes.central)
-            value = float(np.asarray(e.values[i])[index])
-            raise e.subject.wrong(
-                "nonfinite", i,
-                f"the gradient is {gradient[index]} at {e.subject.element(i, index)} = {value:.6g}, where the "
-                f"derivative is finite: numeric {numeric:.6g}",
-                index=index, analytic=float(gradient[index]), numeric=numeric,
-            )  # fmt: skip
+            raise not_finite(problem, i, 0, int(j))
 
 
 def check_alias(e: Examination) -> None:

@@ -25,10 +25,10 @@ from .numeric import (
     step_for,
     too_small,
 )  # fmt: skip
-from .report import Subject, VJPReport, join_axes
+from .report import Subject, VJPError, VJPReport, join_axes
 from .suspects import Evidence, suspect
 
-__all__ = ["COLUMNS_UP_TO", "Problem", "agrees_along", "compare", "element_derivative"]
+__all__ = ["COLUMNS_UP_TO", "Problem", "agrees_along", "compare", "element_derivative", "not_finite"]
 
 COLUMNS_UP_TO = 256
 """Up to so many input elements each is varied by itself; above, random directions stand for them."""
@@ -119,6 +119,21 @@ def element_derivative(problem: Problem, argument: int, j: int, at: Vector, weig
     line = element_line(problem.forward, problem.values, argument, j)
     x = float(np.asarray(problem.values[argument]).flat[j])
     return settle(line, at, step_for(x), problem.rtol, weights)
+
+
+def not_finite(problem: Problem, argument: int, row: int, j: int) -> VJPError:
+    """Make the error for a gradient that is NaN or infinite where differences are not."""
+    found = element_derivative(problem, argument, j, problem.forward(problem.values))
+    value = np.asarray(problem.values[argument])
+    index = tuple(map(int, np.unravel_index(j, value.shape)))
+    analytic = float(problem.gradients[argument][row, j])
+    numeric = float(problem.cotangents[row] @ found.slopes.central)
+    return problem.subject.wrong(
+        "nonfinite" if problem.kind == "value" else problem.kind, argument,
+        f"the gradient is {analytic} at {problem.subject.element(argument, index)} = {float(value[index]):.6g}, where "
+        f"the derivative is finite: numeric {numeric:.6g}",
+        index=index, analytic=analytic, numeric=numeric,
+    )  # fmt: skip
 
 
 def _ratio(error: NDArray[np.float64], unit: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -294,6 +309,9 @@ class _Columns:
         return scaled
 
     def _raise(self, misses: NDArray[np.bool_], columns: dict[int, Any]) -> None:
+        endless = np.argwhere(misses & ~np.isfinite(self.problem.gradients[self.argument]))
+        if endless.size:
+            raise not_finite(self.problem, self.argument, int(endless[0, 0]), int(endless[0, 1]))
         errors = np.where(misses, self._scaled_errors(), -1.0)
         row, j = np.unravel_index(int(np.argmax(errors)), errors.shape)
         analytic, numeric = self.problem.gradients[self.argument], self.numeric
@@ -399,6 +417,9 @@ class _Projections:
         return float(self.steps.min()), float(scaled.max()), PROJECTIONS, nonzero
 
     def _raise(self, k: int, claimed: Vector, misses: NDArray[np.bool_], scaled: Vector) -> None:
+        endless = np.argwhere(~np.isfinite(self.problem.gradients[self.argument]))
+        if endless.size:
+            raise not_finite(self.problem, self.argument, int(endless[0, 0]), int(endless[0, 1]))
         subject, row = self.problem.subject, int(self.rows[k])
         j = self._trace(self.directions[k], row)
         found = element_derivative(self.problem, self.argument, j, self.at, np.abs(self.problem.cotangents[row]))

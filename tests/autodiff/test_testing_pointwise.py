@@ -52,14 +52,37 @@ def parabola(x):
         lambda g, x: g * np.where(np.abs(x) > 20, 1, 2 * x + 1),
         lambda g, x: g * np.where(np.abs(x) < 1e-4, 0, 2 * x + 1),
         lambda g, x: g * np.where(x == 0, 0, 2 * x + 1),
-        lambda g, x: g * np.where(x < -20, np.nan, 2 * x + 1),
-        lambda g, x: g * (2 * x * x + x) / x,
     ],
 )
 def test_a_rule_that_is_wrong_at_numbers_without_a_sample_is_refused(rule):
     with np.errstate(all="ignore"), pytest.raises(VJPError, match="no sample has x = ") as info:
         check_op(made(parabola, {"x": rule}, [(X,)]))
     assert info.value.kind == "value"
+
+
+@pytest.mark.parametrize(
+    ("forward", "rule", "sample"),
+    [
+        (parabola, lambda g, x: g * np.where(x < -20, np.nan, 2 * x + 1), X),
+        (parabola, lambda g, x: g * (2 * x * x + x) / x, X),
+        (parabola, lambda g, x: g * np.where(x > 20, np.inf, 2 * x + 1), X),
+        (lambda x: np.tanh(x), lambda g, x: g * 4 / (np.exp(x) + np.exp(-x)) ** 2 + 0 * np.exp(x**2), X),
+    ],
+)
+def test_a_gradient_that_is_not_finite_there_is_said_to_be_none(forward, rule, sample):
+    message = r"the gradient is (nan|inf|-inf) at x\[0\] = .*, where the derivative is finite: numeric [-\d]"
+    with np.errstate(all="ignore"), pytest.raises(VJPError, match=message) as info:
+        check_op(made(lambda x: forward(x), {"x": rule}, [(sample,)]))
+    assert info.value.kind == "nonfinite"
+    assert not np.isfinite(info.value.analytic)
+    assert np.isfinite(info.value.numeric)
+
+
+def test_a_power_is_not_finite_for_the_base_zero():
+    rules = {"x": lambda g, x, p: g * p * x ** (p - 1), "p": lambda g, x, out: g * out * np.log(x)}
+    with np.errstate(all="ignore"), pytest.raises(VJPError, match=r"the gradient is nan at p\[0\]") as info:
+        check_op(made(lambda x, p: x**p, rules, [(np.abs(X), 1 + np.abs(X))]))
+    assert (info.value.kind, info.value.numeric) == ("nonfinite", 0.0)
 
 
 def product(x, y, *, scale=1.0):
