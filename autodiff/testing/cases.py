@@ -202,7 +202,8 @@ def check_op(name: Op[..., Any] | str) -> list[VJPReport]:
     ------
     VJPError
         If a rule is wrong on one of them, or saves something that none of them needs. Of an elementwise op also if it
-        is wrong for the same numbers in more axes or among more than a thousand, or at 0, 1e-5 and 30 of either sign.
+        is wrong for the same numbers in more axes or among more than a thousand, for no numbers, or at 0, 1e-5, 4 and
+        30 of either sign; and if the op is not elementwise.
     VacuousCheckError
         If none of them depends on some differentiable argument.
     ValueError

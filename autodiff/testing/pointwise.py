@@ -20,12 +20,13 @@ from ..binding import ShapeError
 from ..op import Op, zeros
 from .examination import Examination, declared_of
 from .report import Subject, VJPError, VJPReport
+from .structure import check_elementwise, check_shape
 from .value import compare
 
 __all__ = ["POINTS", "check_pointwise"]
 
-POINTS = (-30.0, -1e-5, 0.0, 1e-5, 30.0)
-"""Where formulas overflow, cancel, or divide by zero."""
+POINTS = (-30.0, -4.0, -1e-5, 0.0, 1e-5, 4.0, 30.0)
+"""Where formulas overflow, cancel, or divide by zero; and between what samples usually are and the first of these."""
 
 NUMBERS = 8
 """So many numbers of a sample are looked at one by one."""
@@ -106,7 +107,7 @@ def _examination(
 
 
 def _check_shapes(op: Op[..., Any], arrays: Sequence[Any], settings: dict[str, Any], seed: int) -> None:
-    """Values and gradients are those of each number alone, in more axes and among many elements."""
+    """Values and gradients are those of each number alone: in more axes, among many elements, and without any."""
     wrt = _ruled(op, arrays)
     found = (_examination(op, numbers, settings, wrt, seed, "an array of one element") for numbers in _alone(arrays))
     alone = [e for e in itertools.islice((e for e in found if e is not None), NUMBERS) if wrt]
@@ -137,6 +138,12 @@ def _check_shapes(op: Op[..., Any], arrays: Sequence[Any], settings: dict[str, A
                         f"the gradient in an array of shape {shape} is another one than for the same numbers alone",
                         suspect="the rule looks at the number of axes or of elements, or at all of them together",
                     )  # fmt: skip
+    for empty in ((0,), (2, 0)):
+        e = _laid(op, numbers, np.zeros(empty, int), settings, wrt, seed)
+        if e is not None:
+            with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
+                check_elementwise(e)
+                check_shape(e)
 
 
 def _alone(arrays: Sequence[Any]) -> Iterator[list[Any]]:

@@ -52,6 +52,7 @@ def parabola(x):
         lambda g, x: g * np.where(np.abs(x) > 20, 1, 2 * x + 1),
         lambda g, x: g * np.where(np.abs(x) < 1e-4, 0, 2 * x + 1),
         lambda g, x: g * np.where(x == 0, 0, 2 * x + 1),
+        lambda g, x: g * np.where((np.abs(x) > 3) & (np.abs(x) < 20), 2 * x, 2 * x + 1),
     ],
 )
 def test_a_rule_that_is_wrong_at_numbers_without_a_sample_is_refused(rule):
@@ -184,3 +185,18 @@ def test_a_rule_that_averages_is_found_with_one_number():
     with pytest.raises(VJPError, match="than for the same numbers alone") as info:
         check_op(made(lambda x: x * x, {"x": lambda g, x: 2 * np.mean(x) * g}, [(np.array([0.7]),)]))
     assert info.value.kind == "pointwise"
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind"),
+    [
+        (lambda g, x: 2 * g * x if g.size else np.zeros(3, x.dtype), "shape"),
+        (lambda g, x: 2 * g * x if g.size else np.zeros((), x.dtype), "shape"),
+        (lambda g, x: 2 * g * x if g.size else np.zeros((0, 4), x.dtype), "shape"),
+        (lambda g, x: 2 * g * x if np.max(np.abs(g)) > 0 else 0 * x, "raises"),
+    ],
+)
+def test_a_rule_is_tried_without_any_elements(rule, kind):
+    with pytest.raises(VJPError, match="no sample has an array of shape") as info:
+        check_op(made(lambda x: x * x, {"x": rule}, [(X,)]))
+    assert info.value.kind == kind
