@@ -15,7 +15,7 @@ from ..protocols import to_array
 from ..tensor import Tensor, as_tensor, wrap
 from ..trees import leaves
 from .numeric import Vector, flat
-from .report import Subject, VJPReport, options_of
+from .report import Subject, VJPReport, one_of, options_of
 from .trial import split
 from .value import Problem, compare
 from .vjp import usable
@@ -73,6 +73,7 @@ def check_grads(
     12
     """
     whole("order", order, 1)
+    one_of("kinks", kinks, ("error", "subgradient"))
     args = tuple(map(to_array, args))
     names = tuple(f"args[{i}]" for i in range(len(args)))
     wrt = tuple(i for i, arg in enumerate(args) if _floats(arg))

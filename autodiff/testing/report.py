@@ -12,7 +12,7 @@ import numpy as np
 
 __all__ = [
     "CheckError", "InconclusiveError", "Subject", "VJPError", "VJPReport", "VacuousCheckError", "join_axes",
-    "options_of",
+    "one_of", "options_of",
 ]  # fmt: skip
 
 
@@ -249,6 +249,12 @@ def options_of(check: Callable[..., Any], **given: Any) -> dict[str, Any]:
         for name, value in given.items()
         if type(value) is not type(defaults[name].default) or value != defaults[name].default
     }
+
+
+def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
+    """Refuse an option that is none of those that there are."""
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name}={value!r} must be {' or '.join(map(repr, allowed))}")
 
 
 def _literal(name: str, value: Any) -> str:

@@ -113,7 +113,8 @@ def _writable(value: Any, dtype: Any, scalar: bool = True) -> Any:
     """Copy an array so that it may be written into, in another precision if it floats."""
     if not isinstance(value, (np.ndarray, np.generic)):
         return value
-    copy = np.array(value, dtype if value.dtype.kind == "f" else None, order="K")
+    with np.errstate(over="ignore"):  # numbers that single precision does not hold
+        copy = np.array(value, dtype if value.dtype.kind == "f" else None, order="K")
     return copy[()] if scalar else copy
 
 

@@ -18,7 +18,7 @@ from . import axes, behaviour, derived, graph, state, structure
 from .contents import arrays_in
 from .examination import Examination, declared_of
 from .numeric import too_small
-from .report import CheckError, Subject, VJPReport, options_of
+from .report import CheckError, Subject, VJPReport, one_of, options_of
 from .value import compare
 
 __all__ = ["CHECKS", "check_vjp", "examine", "find_op", "usable"]
@@ -174,6 +174,8 @@ def check_vjp(
             f"check_vjp() has no parameter {name!r}. The op's settings go into kwargs={{{name!r}: {unknown[name]!r}}}."
             f"{nearest(name, inspect.signature(check_vjp).parameters)}"
         )
+    one_of("scheme", scheme, ("central5", "complex"))
+    one_of("kinks", kinks, ("error", "subgradient"))
     report, subject = examine(
         find_op(op), args, kwargs, wrt, rng, rtol=rtol, atol=atol, scheme=scheme, kinks=kinks, linear=linear,
         reference=reference, options=options_of(
@@ -188,6 +190,13 @@ def check_vjp(
         )
     if report.vacuous and not expect_zero:
         names = ", ".join(report.vacuous)
+        pairs = zip(subject.arguments, subject.values, strict=True)
+        infinite = [name for name, x in pairs if name in report.vacuous and np.size(x) and np.isinf(x).all()]
+        if infinite:
+            raise subject.unclear(
+                "vacuous", None, f"{', '.join(infinite)} holds nothing but infinite numbers, which do not vary, so "
+                f"that nothing can be compared: use finite inputs",
+            )  # fmt: skip
         raise subject.unclear(
             "vacuous", None, f"no output depends on {names} here, so that a rule which returns zeros would pass: use "
             f"other inputs; or, if that is what shall be checked, expect_zero=True",

@@ -141,3 +141,27 @@ def test_numerical_derivatives_along_a_direction_of_numbers_of_every_size():
 def test_a_function_without_outputs_that_vary_is_no_pass(function):
     with pytest.raises(VacuousCheckError):
         check_grads(function, np.ones(2))
+
+
+@pytest.mark.parametrize("check", [check_vjp, check_grads])
+@pytest.mark.parametrize("kinks", ["foo", "leave out", None])
+def test_an_unknown_choice_is_refused(check, kinks):
+    with pytest.raises(ValueError, match=f"kinks={kinks!r} must be 'error' or 'subgradient'"):
+        check(np.tanh, np.ones(2), kinks=kinks)
+
+
+def test_an_unknown_scheme_is_refused():
+    with pytest.raises(ValueError, match="scheme='central3' must be 'central5' or 'complex'"):
+        check_vjp("tanh", np.ones(2), scheme="central3")
+
+
+@pytest.mark.parametrize("x", [[np.inf], [-np.inf, np.inf], np.float64(np.inf)])
+def test_infinite_numbers_do_not_vary(x):
+    with pytest.raises(VacuousCheckError, match="x holds nothing but infinite numbers"):
+        check_vjp("tanh", x)
+
+
+@pytest.mark.parametrize("x", [[1e300, 2.0], [-1e39], [3e38, -1e200]])
+def test_numbers_that_single_precision_does_not_hold_give_no_warning(x):
+    report = check_vjp("arctan", np.array(x), expect_zero=True)
+    assert "value" in report.passed
