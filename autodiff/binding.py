@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import EllipsisType, FunctionType, MemberDescriptorType
 from typing import Any
 
@@ -68,7 +69,8 @@ def named_arguments(op: Spec, declaration: str, names: Any) -> tuple[str, ...]:
 def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
     """Bind the defaults; refuse unknown settings, missing ones, and tensors, which could lose a gradient here.
 
-    What can change is copied, so that a rule will read what the forward has read.
+    What can change is copied, so that a rule will read what the forward has read. An iterator can be gone through only
+    once, so `settings` get a tuple in its place.
     """
     signature = op.signature
     if not signature.names.issuperset(settings):
@@ -81,11 +83,24 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
                 continue
             if isinstance(value, NumPyProtocols):
                 raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
+            if isinstance(value, Iterator) and not hasattr(value, "read"):  # a file has a place to return to
+                settings[name] = value = _exhausted(f"{op.name}(): {name}=", value)
             bound[name] = own(reals(f"{op.name}(): {name}=", value))
     if len(bound) < len(signature.order):
         missing = signature.required - settings.keys()
         raise TypeError(f"{op.name}() needs the setting {', '.join(sorted(missing))}")
     return bound
+
+
+def _exhausted(name: str, iterator: Iterator[Any]) -> tuple[Any, ...]:
+    """Return what an iterator gives, which must have an end."""
+    values = tuple(itertools.islice(iterator, _MANY))
+    if len(values) == _MANY:
+        raise TypeError(f"{name} takes no iterator that goes on without end; this one gave {_MANY} values: pass a list")
+    return values
+
+
+_MANY = 1_000_000
 
 
 def result(op: Spec, out: Any) -> tuple[Any, Any, Any]:
