@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["arraylike", "is_number", "plain", "real", "reals", "whole"]
+__all__ = ["arraylike", "generator", "is_number", "plain", "real", "reals", "whole"]
 
 
 T = TypeVar("T")
@@ -72,6 +72,14 @@ def real(name: str, value: Any, below: float = math.inf, upto: float = math.inf)
             bound = f"a number of at least 0 and {f'less than {below:g}' if below < math.inf else f'at most {upto:g}'}"
         raise ValueError(f"{name}={value!r} must be {bound}")
     return float(number)
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """Return the source of random numbers that a seed or a Generator stands for; None draws a seed."""
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise TypeError(f"rng={rng!r:.60} must be an int of at least 0, as a seed, or a numpy Generator") from None
 
 
 def is_number(value: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -154,17 +155,26 @@ _ELSEWHERE = {
 """What is had otherwise here."""
 
 
+_CLOSURE = {"step": " Of a closure, call it before: it computes the loss, and backward the gradients."}
+
+
 def answering(method: Method) -> Method:
-    """Let a function or method that lists its settings refuse all others in our words."""
+    """Let a function or method that lists its parameters refuse all other arguments in our words."""
     parameters = inspect.signature(method).parameters
     known = tuple(parameters)
-    more = "; pass arguments by position" * any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
+    kinds = [parameter.kind for parameter in parameters.values()]
+    open_ended = inspect.Parameter.VAR_POSITIONAL in kinds
+    most = sys.maxsize if open_ended else len(kinds) - kinds.count(inspect.Parameter.KEYWORD_ONLY)
     name = method.__qualname__.removesuffix(".__init__") if method.__name__ == "__init__" else method.__name__
 
     @functools.wraps(method)
     def call(*args: Any, **settings: Any) -> Any:
         if settings:
-            refuse_settings(f"{name}()", settings, known, more)
+            refuse_settings(f"{name}()", settings, known, "; pass arguments by position" * open_ended)
+        if len(args) > most:
+            listed = ", ".join(other for other in known[:most] if other != "self") or "no argument"
+            hint = _CLOSURE.get(name, "")
+            raise TypeError(f"{name}() takes {listed} by position; {args[most]!r:.60} is too many.{hint}")
         return method(*args, **settings)
 
     return cast("Method", call)

@@ -19,7 +19,7 @@ from . import modes
 from .arguments import arraylike
 from .binding import slots
 from .hidden import PLAIN, is_running, refuse_closures, refuse_wrapped, warn_of_lost
-from .hints import with_hints
+from .hints import answering, with_hints
 from .names import Names, Walk, dotted, indexed
 from .node import Node
 from .overview import table, tree
@@ -336,6 +336,7 @@ class Module:
                 tensor.requires_grad = bool(requires_grad)
         return self
 
+    @answering
     def zero_grad(self) -> None:
         """Set the gradient of every leaf tensor to None, also of frozen ones: theirs is from before."""
         for tensor in self._leaves().values():

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from . import functional as F
 from . import modes
-from .arguments import real, whole
+from .arguments import generator, real, whole
 from .functional.dropout import RowStream
 from .hints import absent, answering
 from .module import Module
@@ -75,7 +75,7 @@ class Linear(Module):
         self, d_in: int, d_out: int, *, bias: bool = True, std: float | None = None, rng: Rng = None,
         dtype: DTypeLike = np.float64,
     ) -> None:  # fmt: skip
-        rng = np.random.default_rng(rng)
+        rng = generator(rng)
         shape = d_in, d_out = (whole("d_in", d_in, 1), whole("d_out", d_out, 1))
         bound, std = 1 / math.sqrt(d_in), None if std is None else real("std", std)
         self.weight = _parameter(rng.uniform(-bound, bound, shape) if std is None else rng.normal(0, std, shape), dtype)
@@ -123,7 +123,7 @@ class Embedding(Module):
     @answering
     def __init__(self, count: int, d: int, *, std: float = 1.0, rng: Rng = None, dtype: DTypeLike = np.float64) -> None:
         shape = (whole("count", count, 1), whole("d", d, 1))
-        self.weight = _parameter(np.random.default_rng(rng).normal(0, real("std", std), shape), dtype)
+        self.weight = _parameter(generator(rng).normal(0, real("std", std), shape), dtype)
 
     def forward(self, ids: Array) -> Array:
         """Look up the rows."""
@@ -247,7 +247,7 @@ class Dropout(Module):
     @answering
     def __init__(self, p: float, *, rng: Rng = None) -> None:
         self.p = real("p", p, upto=1)
-        self._rng = np.random.default_rng(rng)
+        self._rng = generator(rng)
 
     @property
     def rate(self) -> float:

@@ -302,6 +302,8 @@ def op(forward: Any = None, /, *, override: bool = False, **declared: Any) -> An
 
 
 def _register(forward: Callable[P, R], *, override: bool, **declared: Any) -> Op[P, R]:
+    if not callable(forward):
+        raise TypeError(f"op decorates a function, as in @op or @op(elementwise=True), not {forward!r:.60}")
     made: Op[P, R] = Op(forward, **declared)
     before = OPS.get(made.name, forward)
     if (before.__module__, before.__qualname__) != (forward.__module__, forward.__qualname__) and not override:

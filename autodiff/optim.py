@@ -244,6 +244,8 @@ def clip_grad_norm(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> fl
             f"parameters must be tensors, not a {type(parameters).__name__}; of a module pass module.parameters()"
         )
     tensors = [parameters] if type(parameters) is Tensor else list(parameters)
+    if {*map(type, tensors)} - {Tensor}:
+        raise TypeError("parameters must be tensors, whose .grad is clipped; of a module pass module.parameters()")
     learning = [tensor for tensor in tensors if (node := tensor.node) is not None and node.requires_grad]
     gradients = [gradient for tensor in learning if (gradient := tensor._grad) is not None]
     norm = _global_norm(gradients)

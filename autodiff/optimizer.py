@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from .broadcasting import SUMMED_IN
 from .changes import note_writes
 from .groups import CHECKS, Fixed, Group, Parameters, as_groups, checked, differences, numbers
-from .hints import meant
+from .hints import answering, meant
 from .sharing import overlapping
 from .tensor import Tensor
 
@@ -246,6 +246,7 @@ class Optimizer(ABC):
             if right:
                 self._checked[i] = [*group.values()]
 
+    @answering
     def step(self) -> None:
         """Update every parameter that requires a gradient and has one; the others keep values, moments, step counts."""
         self._settle()
@@ -271,6 +272,7 @@ class Optimizer(ABC):
     ) -> None:  # fmt: skip
         """Do the ``count``-th step of one block, in place; `g` is read only."""
 
+    @answering
     def zero_grad(self) -> None:
         """Set the gradient of every parameter to None."""
         for flat, i in self._places:

@@ -281,7 +281,7 @@ def _numeric(array: NDArray[Any]) -> NDArray[Any]:
         raise TypeError(
             f"a tensor holds real numbers; got dtype {array.dtype}."
             + (" Split complex numbers into real and imaginary parts." if array.dtype.kind == "c" else "")
-            + (" Join tensors with F.stack or F.concatenate." if array.dtype.kind == "O" else "")
+            + (" Is None in it? Join tensors with F.stack or F.concatenate." if array.dtype.kind == "O" else "")
         )
     return array
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 import autodiff.functional as F
 from autodiff import Tensor, nn, no_grad, scope
+from autodiff.arguments import generator
 from gpt.config import GPTConfig, whole
 from gpt.sample import check_sampling, next_token
 from gpt.tokenizer import Tokenizer
@@ -218,7 +219,7 @@ class GPT(nn.Module):
     def __init__(self, config: GPTConfig, rng: int | np.random.Generator = 0) -> None:
         if not isinstance(config, GPTConfig):
             raise TypeError(f"config must be a GPTConfig, not {type(config).__name__}; a preset's is preset(name)")
-        rng = np.random.default_rng(rng)
+        rng = generator(rng)
         d, dtype = config.n_embd, config.dtype
         self.config = config
         self.tokenizer: Tokenizer | None = None

@@ -196,6 +196,25 @@ def test_attributes_of_other_libraries_modules_are_answered(name, words):
     refused(AttributeError, f"'Linear' object has no attribute '{name}': .*{words}", getattr, nn.Linear(2, 2), name)
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: ad.op("cube"), "op decorates a function, .* not 'cube'"),
+        (lambda: ad.op(elementwise=True)(3), "op decorates a function, .* not 3"),
+        (lambda: optim.SGD([leaf(X)], lr=0.1).zero_grad(set_to_none=True), r"zero_grad.* leave it out"),
+        (lambda: nn.Linear(1, 1).zero_grad(set_to_none=True), r"zero_grad.* leave it out"),
+        (lambda: optim.SGD([leaf(X)], lr=0.1).step(print), r"step\(\) takes no argument by position; .* closure"),
+        (lambda: Tensor(None), "Is None in it"),
+        (lambda: nn.Linear(1, 1, rng="a"), "rng='a' must be an int of at least 0, as a seed, or a numpy Generator"),
+        (lambda: nn.Embedding(1, 1, rng=-1), "rng=-1 must be an int of at least 0"),
+        (lambda: nn.Dropout(0.5, rng=1.5), "rng=1.5 must be an int"),
+        (lambda: optim.clip_grad_norm([X], 1.0), r"parameters must be tensors.*module\.parameters\(\)"),
+    ],
+)
+def test_what_takes_a_function_a_seed_or_nothing_says_so(call, words):
+    refused(TypeError, words, call)
+
+
 def test_attributes_that_nobody_has_are_just_absent():
     model = nn.Linear(2, 2)
     refused(AttributeError, "'Linear' object has no attribute 'weigth'$", getattr, model, "weigth")
