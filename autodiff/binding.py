@@ -16,6 +16,7 @@ from .arguments import arraylike, reals
 from .hints import refuse_settings
 from .node import Plan, Spec, Vertex
 from .protocols import ForeignError, NumPyProtocols, is_foreign
+from .trees import refilled
 
 __all__ = [
     "arrange", "attributes_of", "bind", "convert", "first_plan", "named_arguments", "output", "outputs", "own",
@@ -187,14 +188,12 @@ def _own_rare(value: Any, made: dict[int, tuple[Any, Any]]) -> Any:
 def _copied(value: Any, made: dict[int, tuple[Any, Any]]) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy()
-    if isinstance(value, dict):
-        parts: Any = {key: _own_rare(part, made) for key, part in value.items()}
-        same = copy.copy(value)  # keeps what a subclass knows, such as a default
-        same.update(parts)
-        return same
+    if isinstance(value, (dict, list)):
+        parts = value.values() if isinstance(value, dict) else value
+        return refilled(value, [_own_rare(part, made) for part in parts])
     if isinstance(value, tuple):  # a named one keeps its names
         return tuple.__new__(type(value), [_own_rare(part, made) for part in value])
-    if isinstance(value, (list, set, frozenset)):
+    if isinstance(value, (set, frozenset)):
         return type(value)([_own_rare(part, made) for part in value])
     held = attributes_of(value)
     mine = {name: _own_rare(part, made) for name, part in held.items()}

@@ -6,11 +6,13 @@ leaf. Subclasses of the three are containers like them, and are rebuilt as what 
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-__all__ = ["is_leaf", "leaves", "matching", "rebuild"]
+__all__ = ["is_leaf", "leaves", "matching", "rebuild", "refilled"]
 
 
 def _parts(tree: Any) -> dict[str, Any] | None:
@@ -51,11 +53,34 @@ def rebuild(tree: Any, values: Iterator[Any]) -> Any:
     made = [rebuild(part, values) for part in parts.values()]
     if isinstance(tree, tuple):  # of whatever subclass, whose constructor may take something else than its parts
         return tuple.__new__(type(tree), made)
-    same = copy.copy(tree)  # keeps what a subclass knows, such as a default
-    if isinstance(tree, dict):
-        same.update(zip(tree, made, strict=True))
+    return refilled(tree, made)
+
+
+def refilled(container: Any, parts: Iterable[Any]) -> Any:
+    """Copy a list or dictionary, and put other parts into the places of its own.
+
+    What a subclass does when its contents change is left out: it may add a part to the one before, or refuse it.
+    """
+    same = _copied(container)
+    if isinstance(container, dict):
+        put = (OrderedDict if isinstance(container, OrderedDict) else dict).__setitem__
+        for key, part in zip(container, parts, strict=True):
+            put(same, key, part)
     else:
-        same[:] = made
+        list.__setitem__(same, slice(None), list(parts))
+    return same
+
+
+def _copied(container: Any) -> Any:
+    """Copy a container with what a subclass knows, such as a default; with its attributes alone where that fails."""
+    with contextlib.suppress(Exception):  # whatever a subclass raises
+        same = copy.copy(container)
+        if type(same) is type(container) and same is not container and list(same) == list(container):
+            return same
+    kind: Any = type(container)
+    same = kind.__new__(kind)
+    if hasattr(same, "__dict__"):
+        same.__dict__.update(container.__dict__)
     return same
 
 
