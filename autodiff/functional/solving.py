@@ -12,6 +12,7 @@ import numpy as np
 
 from ..node import TWINS, Array
 from ..op import op
+from ..protocols import to_array
 from ._matrices import named, regular, symmetric, transposed, with_gaps
 from ._twins import operand, twin
 
@@ -228,6 +229,8 @@ def _(g: Array, out: Array, upper: bool) -> Array:
         *((with_gaps(rng, *shape),) for shape in ((3, 3), (4, 2), (2, 3), (2, 3, 2), (1, 1), (3, 1))),
         (with_gaps(rng, 2, 2), {"rcond": 0.01}),
         (with_gaps(rng, 2, 2, 3), {"rcond": np.array([0.01, 0.02])}),
+        *((with_gaps(rng, *shape), {"rcond": 0.45}) for shape in ((3, 3), (5, 3), (3, 4))),
+        (with_gaps(rng, 2, 2, 3), {"rcond": np.array([0.01, 0.7])}),
         (np.zeros((0, 3)),),
         (np.zeros((3, 0)),),
         (np.zeros((0, 2, 3)),),
@@ -255,8 +258,8 @@ def pinv(a: Array, *, rcond: Any = 1e-15) -> Array:
 
     Notes
     -----
-    The pseudoinverse jumps where the rank changes. The gradient of a matrix without full rank is that along matrices of
-    the same rank.
+    The pseudoinverse jumps where the rank changes, or a singular value crosses the cutoff. The gradient of a matrix
+    without full rank is that along matrices of the same rank.
 
     References
     ----------
@@ -278,13 +281,50 @@ def pinv(a: Array, *, rcond: Any = 1e-15) -> Array:
 
 
 @pinv.vjp("a")
-def _(g: Array, a: Array, out: Array) -> Array:
+def _(g: Array, a: Array, out: Array, rcond: Any) -> Array:
+    if np.max(rcond, initial=0) > _ROUNDING:
+        return _with_cutoff(g, a, rcond)
     # Where the rank stays, dP = -P dA P + P P^T dA^T (1 - A P) + (1 - P A) dA^T P^T P (Golub and Pereyra). In each term
     # <G, X dA Y> = <X^T G Y^T, dA>, and <G, X dA^T Y> = <Y G^T X, dA>.
     p, t, h = out, transposed(out), transposed(g)
     from_left = (h - a @ (p @ h)) @ (p @ t)
     from_right = (t @ p) @ (h - (h @ p) @ a)
     return from_left + from_right - t @ g @ t
+
+
+_ROUNDING = 1e-10
+"""Singular values below this multiple of the largest one are taken for rounding errors of 0."""
+
+
+def _with_cutoff(g: Array, a: Array, rcond: Any) -> Array:
+    """Pull a cotangent back to matrices of which more is cut off than rounding errors.
+
+    With A = U S V^T, the pseudoinverse is V f(S) U^T, where f(s) = 1/s for what is kept, and 0 for the rest. Let H be
+    U^T G^T V, and E the same of dA. As for functions of the symmetric matrix [[0, A], [A^T, 0]], whose eigenvalues are
+    s and -s, the change of f(A) in this basis is
+
+      (alpha (E_ij + E_ji) + beta (E_ij - E_ji)) / 2
+      alpha = (f_i - f_j) / (s_i - s_j)
+      beta = (f_i + f_j) / (s_i + s_j)
+
+    which is its own transpose as a map. Of two that are kept, alpha is -f_i f_j and beta f_i f_j; of two that are cut
+    off, both are 0. So nothing is divided by a gap but those between what is kept and what is not. Outside of U or V,
+    where s and f are 0, both are f / s.
+    """
+    u, s, vt = np.linalg.svd(a, full_matrices=False)
+    kept = to_array(s) > np.asarray(rcond)[..., None] * np.max(to_array(s), axis=-1, keepdims=True, initial=0)
+    f = np.where(kept, 1 / np.where(kept, s, 1.0), 0.0)
+    v, h = transposed(vt), transposed(g)
+    f_i, f_j, s_i, s_j = f[..., :, None], f[..., None, :], s[..., :, None], s[..., None, :]
+    one = kept[..., :, None] != kept[..., None, :]
+    alpha = np.where(one, (f_i - f_j) / np.where(one, s_i - s_j, 1.0), -f_i * f_j)
+    beta = np.where(one, (f_i + f_j) / np.where(one, s_i + s_j, 1.0), f_i * f_j)
+    left, right = h @ v, transposed(u) @ h
+    inside = right @ v
+    core = ((alpha + beta) * inside + (alpha - beta) * transposed(inside)) / 2
+    outside_u, outside_v = left - u @ inside, right - inside @ vt
+    squared = f * f
+    return u @ core @ vt + (outside_u * squared[..., None, :]) @ vt + u @ (squared[..., :, None] * outside_v)
 
 
 def _numpy_pinv(a: Array, rcond: Any = None, hermitian: bool = False, **tolerance: Any) -> Array:

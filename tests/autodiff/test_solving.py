@@ -165,3 +165,33 @@ def test_cutoff_of_the_pseudoinverse():
         np.linalg.pinv(x, hermitian=True)
     with pytest.raises(TypeError, match="once"):
         np.linalg.pinv(x, 0.1, rtol=0.1)
+
+
+# What is cut off turns with the rest when the matrix changes: central differences see that.
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (3, 2), (2, 3), (4, 4)])
+@pytest.mark.parametrize("cutoff", ["rcond", "rtol"])
+def test_the_pseudoinverse_of_what_is_not_cut_off(shape, cutoff):
+    a = np.array([[1.0, 0.5, 0.1, 0.0], [0.0, 0.2, 0.0, 0.3], [0.1, 0.0, 0.15, 0.0], [0.0, 0.1, 0.0, 2.0]])
+    a = a[: shape[0], : shape[1]]
+    assert 0.1 < np.min(np.linalg.svdvals(a)) / np.max(np.linalg.svdvals(a)) < 0.3 or shape == (4, 4)
+    weights = np.cos(np.arange(a.size)).reshape(a.T.shape)
+
+    def f(x):
+        return np.sum(weights * np.linalg.pinv(x, **{cutoff: 0.3}))
+
+    step = 1e-5
+    numeric = [(f(a + step * e) - f(a - step * e)) / (2 * step) for e in np.eye(a.size).reshape(-1, *a.shape)]
+    np.testing.assert_allclose(ad.grad(f)(a).reshape(-1), numeric, rtol=1e-7, atol=1e-8)
+    slope = ad.grad(f)
+    turned = [(slope(a + step * e) - slope(a - step * e)) / (2 * step) for e in np.eye(a.size).reshape(-1, *a.shape)]
+    np.testing.assert_allclose(ad.hessian(f)(a).reshape(a.size, *a.shape), turned, rtol=1e-6, atol=1e-6)
+
+
+def test_equal_singular_values_that_are_kept_need_no_gap():
+    def f(x):
+        return np.linalg.pinv(x, 0.5)[0, 0]
+
+    a = np.diag([1.0, 1.0, 0.2])
+    np.testing.assert_allclose(ad.grad(f)(a), -np.diag([1.0, 0, 0]), atol=1e-15)
