@@ -120,9 +120,11 @@ def settle(line: Line, at: Vector, h: float, rtol: float, weights: Any = 1.0) ->
     first, apart = h, False
     with np.errstate(all="ignore"):  # points outside the domain are expected, and give NaN
         before = slopes_along(line, at, h)
+        seen = [before]
         for _ in range(TIMES):
             h *= SHRINK
             now = slopes_along(line, at, h)
+            seen.append(now)
             noise = np.where(now.central != 0, noise_of(size, h), 0.0)
             agree = total(now.central - before.central) <= 0.1 * rtol * total(now.central) + total(noise)
             if agree and _sides_meet(before, now, noise):
@@ -133,6 +135,9 @@ def settle(line: Line, at: Vector, h: float, rtol: float, weights: Any = 1.0) ->
             if drowned if apart else total(noise) > 1e-3 * total(now.central):
                 break  # smaller steps show nothing but rounding
             before = now
+        if _vanish(seen):
+            none = np.zeros_like(at)
+            return Derivative(Slopes(none, none, none, first), "smooth")
         beside = [np.abs(line(2 * side) - line(side)) / first for side in (-first, first)]
         nearby = total(np.nan_to_num(np.maximum(*beside), posinf=0.0))
         if apart:  # x |x| at 1e-9 looks like a kink where rounding ends the search; the slope beside it says otherwise
@@ -163,6 +168,17 @@ def _sides_stay_apart(before: Slopes, now: Slopes, noise: Vector) -> bool:
     """
     change = np.maximum(np.abs(now.left - before.left), np.abs(now.right - before.right))
     return bool((differs_by_side(now, noise) & (change <= 0.02 * gap_of(now))).any())
+
+
+def _vanish(seen: Sequence[Slopes]) -> bool:
+    """Whether the slopes on either side shrink by one factor from step to step, as those of |x|^1.2 at 0 do: to none.
+
+    A slope that is left would show in the factors.
+    """
+    sides = np.abs([[slopes.left, slopes.right] for slopes in seen[-6:]])
+    factors = sides[1:] / sides[:-1]
+    steady = (factors < 0.99) & (np.abs(factors - factors[-1]) <= 1e-3 * factors[-1])
+    return len(sides) == 6 and bool((steady.all(axis=0) | ~sides.any(axis=0)).all())
 
 
 # --- lines through the inputs ---

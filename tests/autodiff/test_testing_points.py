@@ -165,3 +165,21 @@ def test_infinite_numbers_do_not_vary(x):
 def test_numbers_that_single_precision_does_not_hold_give_no_warning(x):
     report = check_vjp("arctan", np.array(x), expect_zero=True)
     assert "value" in report.passed
+
+
+FLAT_AT_ZERO = {
+    "|x|^1.5": (lambda x: np.abs(x) ** 1.5, lambda g, x: g * 1.5 * np.sqrt(np.abs(x)) * np.sign(x)),
+    "|x|^1.2": (lambda x: np.abs(x) ** 1.2, lambda g, x: g * 1.2 * np.abs(x) ** 0.2 * np.sign(x)),
+    "cbrt(x)^5": (lambda x: np.cbrt(x) ** 5, lambda g, x: g * 5 * np.cbrt(x) ** 2 / 3),
+    "cbrt(x)^4": (lambda x: np.cbrt(x) ** 4, lambda g, x: g * 4 * np.cbrt(x) / 3),
+    "max(x, 0)^1.5": (lambda x: np.maximum(x, 0) ** 1.5, lambda g, x: g * 1.5 * np.sqrt(np.maximum(x, 0))),
+}
+
+
+@pytest.mark.parametrize("x", [[0.0, 0.7], [-0.4, 0.0, 2.0]])
+@pytest.mark.parametrize("name", FLAT_AT_ZERO)
+def test_slopes_that_vanish_more_slowly_than_the_step_have_a_limit(name, x):
+    forward, rule = FLAT_AT_ZERO[name]
+    check_vjp(elementwise(forward)(rule), np.array(x))
+    error = caught(check_vjp, elementwise(forward)(lambda g, x: rule(g, x) + g * (x == 0) * x.dtype.type(1e-3)), x)
+    assert (error.kind, error.numeric) == ("value", 0.0)
