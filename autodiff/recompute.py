@@ -56,7 +56,7 @@ def recompute(f: Callable[P, R]) -> Callable[P, R]:
     ------
     RuntimeError
         In the backward pass: if a parameter or other leaf was written to or frozen since, or if `f` computes with other
-        numbers than the first time, also where its results are the same.
+        numbers than the first time, or exchanges tensors, also where its results are the same.
 
     Notes
     -----
@@ -176,6 +176,10 @@ class _Replay:
             raise self._differs("gives other results")
         if _trace(nodes, self.begin) != self.seals[-1]:
             raise self._differs("computes with other numbers")
+        before, after = ([v for v in found if v is not None and v.requires_grad] for found in (node.parents, ends))
+        for one, other in zip(before, after, strict=True):
+            if one is not other and (one.number <= self.begin or other.number <= now):  # each run may make its own
+                raise self._differs("uses its tensors in other places")
         return vertices
 
     def _vertices(self, results: list[Any]) -> list[Vertex]:
@@ -241,7 +245,7 @@ def _older(ends: Iterable[Vertex | None], begin: int) -> set[Vertex | None]:
 
 
 def _trace(nodes: list[Node], begin: int) -> int:
-    """Make a checksum of the ops that were called and of what they saved.
+    """Make a checksum of the ops that were called, of how they hang together, and of what they saved.
 
     Results alone do not tell: of ``x + b * noise`` with b = 0, they are the same whatever the noise, and the gradient
     of b is not. Results are left out where they were there before, since they do not change. Leaves never are: one may
@@ -249,8 +253,10 @@ def _trace(nodes: list[Node], begin: int) -> int:
     """
     checksum = 0
     known: dict[int, tuple[NDArray[Any], bytes]] = {}  # one array may be saved many times; kept, so that its id is
+    numbers: dict[Vertex, int] = {}  # of what is differentiable, in the order in which it is met
     for node in nodes:
-        checksum = zlib.crc32(f"{node.op.name} {node.shape}".encode(), checksum)
+        places = [p is not None and p.requires_grad and numbers.setdefault(p, len(numbers)) for p in node.parents]
+        checksum = zlib.crc32(f"{node.op.name} {node.shape} {places}".encode(), checksum)
         if node.plan.op is _SPEC and node.extra is not None:
             checksum = zlib.crc32(repr(node.extra["replay"].seals).encode(), checksum)
         pairs = zip(node.inputs or (), node.parents, strict=False)  # no inputs where none are kept

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -78,3 +80,52 @@ def test_what_is_made_on_first_use_is_the_same_in_the_second_run(case, calls):
     assert found[0]
     for a, b in zip(*found, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+# --- the same tensors, at other places ---
+
+
+def biases(x, a, b):
+    return (x + a) * 3.0 + b
+
+
+def layers(x, a, b):
+    return np.tanh(np.tanh(x * a) * b)
+
+
+def outputs(x, a, b):
+    return np.stack([x * a, x * b]) * [[1.0], [2.0]]
+
+
+def between(x, a, b):
+    return np.exp(a + 0.0) * 2.0 * x + np.exp(b * 1.0)
+
+
+def within(x, a, b):
+    return ad.recompute(lambda x: (x + a) * 3.0)(x) + b
+
+
+@pytest.mark.parametrize("f", [biases, layers, outputs, between, within])
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_tensors_of_equal_values_that_are_exchanged_are_noticed(f, create_graph):
+    x, a, b = (Tensor([1.0, 1.0], requires_grad=True) for _ in range(3))
+    runs = itertools.count()
+    y = ad.recompute(lambda x: f(x, a, b) if next(runs) % 2 == 0 else f(x, b, a))(x)
+    with pytest.raises(RuntimeError, match=r"than the first time.*before backward has run"):
+        ad.gradients(y.sum(), a, create_graph=create_graph)
+    same = ad.recompute(lambda x: f(x, a, b))(x).sum()
+    np.testing.assert_array_equal(ad.gradients(same, a).data, ad.gradients(f(x, a, b).sum(), a).data)
+
+
+def test_results_of_equal_values_that_are_exchanged_are_noticed():
+    x, a, b = (Tensor([1.0, 1.0], requires_grad=True) for _ in range(3))
+    runs = itertools.count()
+    first, second = ad.recompute(lambda x: (x * a, x * b)[:: 1 if next(runs) % 2 == 0 else -1])(x)
+    with pytest.raises(RuntimeError, match=r"uses its tensors in other places than the first time"):
+        (first * 2.0 + second).sum().backward()
+
+
+def test_leaves_that_each_run_makes_anew_are_fine():
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    ad.recompute(lambda x: x * Tensor([3.0, 4.0], requires_grad=True))(x).sum().backward()
+    np.testing.assert_array_equal(x.grad, [3.0, 4.0])
