@@ -9,31 +9,42 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["arraylike", "generator", "is_number", "plain", "real", "reals", "whole"]
+__all__ = ["PLAIN", "ForeignError", "arraylike", "generator", "is_number", "plain", "real", "reals", "whole"]
 
 
 T = TypeVar("T")
 
 
+class ForeignError(TypeError):
+    """An operand computes by rules of its own: it decides what the result is, if it is asked."""
+
+
 def arraylike(name: str, value: T) -> T:
     """Return what an array can be made of; refuse, also in lists, what would lose its meaning on the way.
 
-    A masked array would lose its mask, and a matrix the product by which it multiplies.
+    A masked array would lose its mask, a matrix the product by which it multiplies, and an array to which NumPy's own
+    functions leave what they do (one with units, or of another library's graph) all that it knows besides its numbers.
     """
-    if type(value) in _PLAIN:
+    if type(value) in PLAIN:
         return value
     if isinstance(value, np.matrix):
         raise TypeError(f"{name} takes arrays; a matrix multiplies by rules of its own: pass np.asarray(m)")
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} takes arrays without a mask: pass m.filled(value), and select with np.where")
-    if isinstance(value, (list, tuple)) and not _PLAIN.issuperset(map(type, value)):
+    decides = getattr(type(value), "__array_function__", np.ndarray.__array_function__)
+    if decides is not np.ndarray.__array_function__:
+        raise ForeignError(
+            f"{name} takes arrays; what is of type {type(value).__name__} decides itself what NumPy makes of it: pass "
+            f"np.asarray(...)"
+        )
+    if isinstance(value, (list, tuple)) and not PLAIN.issuperset(map(type, value)):
         for part in value:
             arraylike(name, part)
     return value
 
 
-_PLAIN = frozenset({np.ndarray, float, int, bool, str, type(None), np.float64, np.float32})
-"""Types that need no look: the others are few."""
+PLAIN: set[type] = {np.ndarray, float, int, bool, str, type(None), np.float64, np.float32}
+"""Types that need no look: the others are few. Tensors are added where they are defined."""
 
 
 def reals(name: str, value: Any) -> Any:
@@ -52,7 +63,7 @@ def reals(name: str, value: Any) -> Any:
     return value
 
 
-_REAL = (_PLAIN - {np.ndarray}) | {np.int64, slice, type(...)}
+_REAL = (PLAIN - {np.ndarray}) | {np.int64, slice, type(...)}
 
 
 def whole(name: str, value: Any, low: int) -> int:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arguments import arraylike, reals
+from .arguments import ForeignError, arraylike, reals
 from .hints import refuse_settings
 from .node import Plan, Spec, Vertex
-from .protocols import ForeignError, NumPyProtocols, is_foreign
+from .protocols import NumPyProtocols, is_foreign
 from .trees import refilled
 
 __all__ = [

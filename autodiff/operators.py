@@ -11,8 +11,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from .arguments import ForeignError
 from .node import OPS, TWINS
-from .protocols import ForeignError, NumPyProtocols, is_foreign, to_array
+from .protocols import NumPyProtocols, is_foreign, to_array
 
 __all__ = ["ArrayOperators"]
 
@@ -162,12 +163,21 @@ class ArrayOperators(NumPyProtocols):
 
     def __eq__(self, other: object) -> Any:
         if is_foreign(other):
-            return NotImplemented
+            return _asked(other, "__eq__", self)
         return self._values == to_array(other)  # np.equal would raise for what is no number
 
     def __ne__(self, other: object) -> Any:
         if is_foreign(other):
-            return NotImplemented
+            return _asked(other, "__ne__", self)
         return self._values != to_array(other)
 
     __hash__ = object.__hash__
+
+
+def _asked(other: Any, comparison: str, tensor: Any) -> Any:
+    """Return how another operand compares itself. If it does not, Python would tell whether they are one object."""
+    answer = getattr(other, comparison)(tensor)
+    if answer is NotImplemented:
+        kind = type(other).__name__
+        raise TypeError(f"a tensor is not compared with what is of type {kind}: compare t.data with np.asarray(...)")
+    return answer

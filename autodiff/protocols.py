@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import modes
-from .arguments import arraylike
+from .arguments import ForeignError, arraylike
 from .hints import ATTRIBUTES, in_place, instead
-from .node import OPS, TWINS
+from .node import OPS, TWINS, Spec
 
 __all__ = [
     "LATE", "METHODS", "PLAIN", "ForeignError", "NumPyProtocols", "as_numpy", "full_name", "is_foreign", "refuse_out",
@@ -115,11 +115,16 @@ class NumPyProtocols:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **settings: Any) -> Any:
         try:
             if method == "__call__" and not settings and ufunc in TWINS:
-                return TWINS[ufunc](*args)
+                twin = TWINS[ufunc]
+                if not isinstance(twin, Spec) and any(map(is_foreign, args)):
+                    raise ForeignError(f"{full_name(ufunc)}: another operand computes by rules of its own")
+                return twin(*args)
             return _ufunc(ufunc, method, args, settings)
         except ForeignError:
             if any(_has_own(type(arg), "__array_ufunc__") for arg in args):
                 return NotImplemented
+            if not any(map(is_foreign, args)):  # it is inside of one
+                raise
             arrays = [np.asarray(arg) if is_foreign(arg) else arg for arg in args]  # they decide by operators alone
             return self.__array_ufunc__(ufunc, method, *arrays, **settings)
 
@@ -134,10 +139,6 @@ class NumPyProtocols:
         if function is np.copyto:
             return _copyto(*args, **settings)
         raise _uncovered(full_name(function))
-
-
-class ForeignError(TypeError):
-    """An operand computes by rules of its own: it decides what the result is, if it is asked."""
 
 
 def is_foreign(value: Any) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .anomaly import sweep
-from .arguments import arraylike, reals
+from .arguments import PLAIN, arraylike, reals
 from .changes import note_writes
 from .hints import answering, refuse_settings
 from .lasting import Lasting
@@ -235,6 +235,7 @@ class Tensor(Lasting, ArrayMethods):
 
 # --- making tensors, and taking them apart ---
 
+PLAIN.add(Tensor)
 _new = object.__new__
 
 _adding = Lock()

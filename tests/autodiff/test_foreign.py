@@ -5,8 +5,9 @@ import operator
 import numpy as np
 import pytest
 
+import autodiff as ad
 import autodiff.functional as F
-from autodiff import Tensor
+from autodiff import Tensor, as_tensor
 
 OPERATORS = "add sub mul truediv floordiv mod divmod pow matmul lt le gt ge eq ne".split()
 MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
@@ -84,3 +85,53 @@ def test_what_does_not_answer_is_a_type_error():
             call()
     with pytest.raises(TypeError, match=r"multiply\(\) takes arrays; a Silent computes by rules of its own"):
         F.multiply(x, silent)
+
+
+class Quantity:
+    """Numbers with a unit: NumPy's functions leave to it what they do."""
+
+    def __init__(self, values):
+        self.values = np.asarray(values, float)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+    def __array_function__(self, *call):
+        return "function"
+
+    __array_ufunc__ = decide
+
+
+X = Tensor([1.0, 2.0], requires_grad=True)
+Q, UNIT = Quantity([1.0, 2.0]), Quantity(1.0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: Tensor(Q), lambda: as_tensor(Q), lambda: Tensor([Q, Q]), lambda: X.sum().backward(UNIT),
+        lambda: setattr(X, "grad", Q), lambda: setattr(X, "data", Q), lambda: ad.grad(np.sum)(Q),
+        lambda: F.exp(Q), lambda: F.sum(Q), lambda: F.add(X, Q), lambda: F.where(True, X, Q),
+        lambda: F.concatenate([X, Q]), lambda: F.stack([X, Q]), lambda: F.einsum("i,i", X, Q), lambda: F.dot(X, Q),
+        lambda: F.interp(Q, X, X), lambda: F.set_at(X, 0, UNIT), lambda: X.clip(UNIT, UNIT),
+        lambda: X.sum(initial=UNIT),
+    ],
+)  # fmt: skip
+def test_no_unit_is_dropped(call):
+    with pytest.raises(TypeError, match="Quantity"):
+        call()
+
+
+@pytest.mark.parametrize("ufunc", [np.float_power, np.vecdot, np.copysign, np.logaddexp2, np.divmod])
+def test_composed_ufuncs_leave_the_result_to_it_too(ufunc):
+    for x in (X, Tensor([1.0, 2.0])):
+        assert ufunc(x, Q) == (ufunc.__name__, [Tensor, Quantity])
+        assert ufunc(Q, x) == (ufunc.__name__, [Quantity, Tensor])
+
+
+@pytest.mark.parametrize("compare", [operator.eq, operator.ne])
+def test_what_does_not_compare_itself_is_no_other_object(compare):
+    silent = type("Silent", (), {"__array_ufunc__": None})()
+    for pair in ((X, silent), (silent, X)):
+        with pytest.raises(TypeError, match="not compared with what is of type Silent"):
+            compare(*pair)
