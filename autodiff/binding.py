@@ -20,7 +20,7 @@ from .trees import refilled
 
 __all__ = [
     "arrange", "attributes_of", "bind", "convert", "first_plan", "named_arguments", "output", "outputs", "own",
-    "result", "settle", "slots",
+    "repeatable", "result", "settle", "slots",
 ]  # fmt: skip
 
 
@@ -84,8 +84,7 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
                 continue
             if isinstance(value, NumPyProtocols):
                 raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
-            if isinstance(value, Iterator) and not hasattr(value, "read"):  # a file has a place to return to
-                settings[name] = value = _exhausted(f"{op.name}(): {name}=", value)
+            settings[name] = value = repeatable(f"{op.name}(): {name}=", value)
             bound[name] = own(reals(f"{op.name}(): {name}=", value))
     if len(bound) < len(signature.order):
         missing = signature.required - settings.keys()
@@ -93,9 +92,11 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
     return bound
 
 
-def _exhausted(name: str, iterator: Iterator[Any]) -> tuple[Any, ...]:
-    """Return what an iterator gives, which must have an end."""
-    values = tuple(itertools.islice(iterator, _MANY))
+def repeatable(name: str, value: Any) -> Any:
+    """Return what an iterator gives, which must have an end, as a tuple; anything else as it is."""
+    if not isinstance(value, Iterator) or hasattr(value, "read"):  # a file has a place to return to
+        return value
+    values = tuple(itertools.islice(value, _MANY))
     if len(values) == _MANY:
         raise TypeError(f"{name} takes no iterator that goes on without end; this one gave {_MANY} values: pass a list")
     return values

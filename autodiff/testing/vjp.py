@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..arguments import arraylike
-from ..binding import own
+from ..binding import own, repeatable
 from ..node import OPS
 from ..op import Op, zeros
 from ..protocols import to_array
@@ -231,6 +231,7 @@ def examine(
     settings = dict(kwargs or {})
     if kwargs is None and args and isinstance(args[-1], dict):
         args, settings = args[:-1], dict(args[-1])
+    settings = {name: repeatable(f"{op.name}(): {name}=", value) for name, value in settings.items()}
     given = [to_array(value) for value in _arguments(op, args, settings)]
     names = tuple(op.argument_name(i) for i in range(len(given)))
     positions = _positions(op, names, given, wrt)

@@ -126,7 +126,7 @@ TOUCHED = {
     "a list in an array of objects": (lambda: np.array([[1], None], object), lambda w: w[0].append(1)),
     "the order of a dictionary": (lambda: OrderedDict(a=1, b=2), lambda w: w.move_to_end(next(iter(w)))),
     "a key of a dictionary": (lambda: {Key(): 1}, lambda w: touch(*w)),
-    "an iterator": (lambda: iter([1] * 1000), next),
+    "an iterator in a list": (lambda: [iter([1] * 1000)], lambda w: next(w[0])),
     "an attribute of a function": (lambda: lambda: 0, count),
 }
 
@@ -151,3 +151,13 @@ def test_reading_what_else_a_setting_may_be_passes(name):
     op = Op(lambda x, *, w: x * 2)
     op.vjp("x")(lambda g: g * 2)
     check_vjp(op, X, kwargs={"w": TOUCHED[name][0]()})
+
+
+@pytest.mark.parametrize("make", [lambda: iter([1.0, 2.0]), lambda: (i for i in (1.0, 2.0)), lambda: map(float, "12")])
+def test_an_iterator_is_the_tuple_that_the_op_sees(make):
+    op = Op(lambda x, *, w: x * sum(w))
+    op.vjp("x")(lambda g, w: g * sum(w))
+    assert check_vjp(op, X, kwargs={"w": make()}).nonzero == X.size
+    wrong = Op(lambda x, *, w: x * sum(w))
+    wrong.vjp("x")(lambda g, w: g * w[0])
+    assert caught(check_vjp, wrong, X, kwargs={"w": make()}).kind == "value"
