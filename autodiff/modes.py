@@ -205,4 +205,6 @@ def scope(name: str) -> Switch:
     >>> y.node.scope
     'block.mlp'
     """
+    if not isinstance(name, str):
+        raise TypeError(f"scope takes a name, as in scope('block'), not {name!r:.60}")
     return Switch(name=name)

@@ -181,6 +181,7 @@ def einsum(subscripts: str, *operands: Array, optimize: Optimize = None) -> Arra
     """
     if not isinstance(subscripts, str):
         subscripts, operands = from_lists((subscripts, *operands))
+    operands = tuple([np.asarray(x) if isinstance(x, (list, tuple)) else x for x in operands])
     if len(operands) == 1:
         return einsum_one(operands[0], subscripts=subscripts)
     return einsum_many(*operands, subscripts=subscripts, optimize=optimize)

@@ -61,7 +61,10 @@ def _as(a: Array, dtype: Any) -> Array:
 
 def _like(value: Any, result: Array) -> Any:
     """Cast an initial value to the dtype of the result that it starts, as NumPy does."""
-    return astype(value, dtype=result.dtype)
+    initial = astype(value, dtype=result.dtype)
+    if np.ndim(initial):
+        raise ValueError(f"initial must be one number; got an array of shape {np.shape(initial)}")
+    return initial
 
 
 # --- sum and product, largest and smallest ---

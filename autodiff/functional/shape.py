@@ -71,8 +71,11 @@ def _(g: Array, original: tuple[int, ...]) -> Array:
     return g.reshape(original)
 
 
-def _numpy_reshape(a: Array, shape: Axes, order: str | None = "C") -> Array:
-    """``np.reshape`` of a tensor: NumPy 2.0 has another name for the shape, so it cannot be matched by name."""
+def _numpy_reshape(a: Array, shape: Axes, order: str | None = "C", *, copy: bool | None = None) -> Array:
+    """``np.reshape`` of a tensor: NumPy 2.0 has another name for the shape, so it cannot be matched by name.
+
+    `copy` makes no difference: nothing is written into a result.
+    """
     if order == "F":  # column-major order is the row-major one of the transposed arrays
         lengths = [shape] if isinstance(shape, int) else list(shape)
         return transpose(reshape(transpose(a), shape=tuple(lengths[::-1])))

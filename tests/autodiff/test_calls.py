@@ -95,3 +95,27 @@ def test_take_refuses_other_modes_and_places_that_do_not_exist():
         np.take(x, [2])
     with pytest.raises(TypeError, match="with a mask write"):
         np.take(x, [True, False], mode="wrap")
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.einsum("i,ij->j", [1.0, 2.0], x), lambda x: np.einsum([1.0, 2.0], [0], x, [0, 1], [1]),
+        lambda x: np.einsum("ij,j->i", x, (1, 2, 3)), lambda x: np.reshape(x, (3, 2), copy=True),
+        lambda x: np.reshape(x, (3, 2), order="F", copy=None),
+    ],
+)  # fmt: skip
+def test_lists_and_settings_as_numpy_takes_them(f):
+    a = np.arange(6.0).reshape(2, 3)
+    try:
+        right = f(a)
+    except TypeError:
+        pytest.skip("NumPy 2.0 has no setting copy")
+    np.testing.assert_array_equal(f(Tensor(a, requires_grad=True)).data, right)
+
+
+@pytest.mark.parametrize("f", [np.sum, np.prod, np.max, np.min])
+def test_an_initial_value_is_one_number(f):
+    for initial in ([1.0], np.ones(3), np.ones((1, 1))):
+        with pytest.raises(ValueError, match="initial must be one number"):
+            f(Tensor(np.ones((2, 3)), requires_grad=True), initial=initial)
