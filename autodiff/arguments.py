@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -37,10 +38,39 @@ def arraylike(name: str, value: T) -> T:
             f"{name} takes arrays; what is of type {type(value).__name__} decides itself what NumPy makes of it: pass "
             f"np.asarray(...)"
         )
-    if isinstance(value, (list, tuple)) and not PLAIN.issuperset(map(type, value)):
-        for part in value:
+    if isinstance(value, (list, tuple)):
+        for part in value if not PLAIN.issuperset(map(type, value)) else ():
             arraylike(name, part)
-    return value
+        return value
+    return value if isinstance(value, (np.ndarray, np.generic, str, dict)) else _of_others(name, value)
+
+
+def _of_others(name: str, value: Any) -> Any:
+    """Look into what has an array, which is made but once, and into sequences of other classes."""
+    kind = type(value)
+    if hasattr(value, "requires_grad"):  # a tensor has no mask, and says itself when it is no array
+        return value
+    try:
+        if hasattr(kind, "__array__"):
+            parts = [value.__array__()]
+        elif hasattr(kind, "__getitem__") and hasattr(kind, "__len__") and not _is_buffer(value):
+            parts = list(value)
+        else:
+            return value
+    except Exception:  # NumPy meets the same, and says it
+        return value
+    for part in parts:
+        arraylike(name, part)
+    return parts[0] if hasattr(kind, "__array__") else value
+
+
+def _is_buffer(value: Any) -> bool:
+    """Tell whether a value is memory with numbers, in which no objects are."""
+    try:
+        memoryview(value)
+    except TypeError:
+        return False
+    return True
 
 
 PLAIN: set[type] = {np.ndarray, float, int, bool, str, type(None), np.float64, np.float32}
@@ -51,8 +81,8 @@ def reals(name: str, value: Any) -> Any:
     """Return what `arraylike` returns; refuse complex numbers, whose imaginary part would be dropped on the way."""
     if type(value) in _REAL or (type(value) is np.ndarray and value.dtype.kind != "c"):
         return value
-    arraylike(name, value)
-    if isinstance(value, (list, tuple)):
+    value = arraylike(name, value)
+    if isinstance(value, Sequence):
         for part in value if not _REAL.issuperset(map(type, value)) else ():
             reals(name, part)
     elif isinstance(value, complex) or getattr(getattr(value, "dtype", None), "kind", None) == "c":

@@ -85,7 +85,9 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
             if isinstance(value, NumPyProtocols):
                 raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
             settings[name] = value = repeatable(f"{op.name}(): {name}=", value)
-            bound[name] = own(reals(f"{op.name}(): {name}=", value))
+            if isinstance(value, _NUMBERS) or hasattr(type(value), "__array__"):  # a sequence may be anything else
+                reals(f"{op.name}(): {name}=", value)
+            bound[name] = own(value)
     if len(bound) < len(signature.order):
         missing = signature.required - settings.keys()
         raise TypeError(f"{op.name}() needs the setting {', '.join(sorted(missing))}")
@@ -103,6 +105,7 @@ def repeatable(name: str, value: Any) -> Any:
 
 
 _MANY = 1_000_000
+_NUMBERS = (np.ndarray, np.generic, complex, list, tuple)
 
 
 def result(op: Spec, out: Any) -> tuple[Any, Any, Any]:
@@ -238,14 +241,14 @@ def convert(op: Spec, arg: Any, args: tuple[Any, ...]) -> Any:
     """Make an array of an argument that is neither a tensor nor a common number, among the others."""
     if type(arg) is np.ndarray and arg.dtype.kind != "c":
         return arg
-    arraylike(f"{op.name}()", arg)
+    made = arraylike(f"{op.name}()", arg)
     if isinstance(getattr(op, "twin", None), np.ufunc) and is_foreign(arg):
         if any(isinstance(other, NumPyProtocols) for other in args):
             raise ForeignError(
                 f"{op.name}() takes arrays; a {type(arg).__name__} computes by rules of its own: use the operator, and "
                 f"it decides, or pass np.asarray(...)"
             )
-    array = arg if isinstance(arg, np.generic) else np.asarray(arg)
+    array = arg if isinstance(arg, np.generic) else np.asarray(made)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{op.name}() works on real numbers; got a {type(arg).__name__} of dtype {array.dtype}")
     return array

@@ -229,7 +229,7 @@ class Tensor(Lasting, ArrayMethods):
                 "item assignment into a recorded tensor, or of one, would lose the gradient: write "
                 "y = F.set_at(x, index, value) or np.where(mask, value, x); to set a leaf's values, assign to x.data"
             )
-        self.data[to_index(index)] = reals("t[index] = ...", to_array(value))
+        self.data[arraylike("t[index]", to_index(index))] = reals("t[index] = ...", to_array(value))
         self.stamp()
 
 
