@@ -6,6 +6,7 @@ Nothing is run or consumed to look for it: the garbage collector tells what an o
 from __future__ import annotations
 
 import builtins
+import functools
 import gc
 import os
 import sys
@@ -55,12 +56,13 @@ def warn_of_lost(
     vertices = {tensor.node for tensor in leaves}
     classes = {type(module): module for module in modules}
     shared = [(module, *held) for kind, module in classes.items() for held in _of_class(kind, module_type)]
-    for module, name, value in (*others, *shared):
+    contents = [(module, "[...]", _contents(module)) for module in modules if isinstance(module, _CONTAINERS)]
+    for module, name, value in (*others, *shared, *contents):
         kind = type(module)
         if id(value) in known or (type(value) is FunctionType and hasattr(kind, name)):
             continue  # a function in place of a method adds no part
         known.add(id(value))
-        place = f"{kind.__name__}.{name}"
+        place = f"{kind.__name__}{name}" if name == "[...]" else f"{kind.__name__}.{name}"
         for part in inside(value, (Tensor, module_type)):
             if part is not value and id(part) in known:
                 continue
@@ -92,10 +94,23 @@ def _of_class(kind: type, module_type: type) -> list[tuple[str, Any]]:
     known = _of_classes.get(kind)
     if known is None:
         user = kind.__mro__[: kind.__mro__.index(module_type)]
-        wanted = (Tensor, module_type, list, tuple, dict)
-        held = [(name, value) for base in user for name, value in vars(base).items() if isinstance(value, wanted)]
+        held = [(name, value) for base in user for name, value in vars(base).items() if not _is_method(value)]
         known = _of_classes[kind] = held
     return known
+
+
+def _is_method(value: Any) -> bool:
+    """Tell whether a value of a class is a method or a property, which an instance sees as something else."""
+    return hasattr(type(value), "__get__") and type(value) is not functools.partial
+
+
+_CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+
+
+def _contents(module: Any) -> list[Any]:
+    """List what a module holds that is itself a container, whatever its own methods make of it."""
+    attributes = vars(module)
+    return [part for part in gc.get_referents(module) if part is not attributes]
 
 
 def _is_lost(part: Any, known: set[Vertex | None], kept: bool) -> bool:

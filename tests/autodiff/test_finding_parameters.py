@@ -342,6 +342,39 @@ def test_parameters_of_a_class_are_reported():
     assert [str(warning.message).split()[0] for warning in caught] == ["Wrong.weight", "Wrong.layers"]
 
 
+@pytest.mark.parametrize("made", [leaf, linear])
+@pytest.mark.parametrize(
+    "holder",
+    [
+        lambda part: {part}, lambda part: frozenset([part]), lambda part: collections.deque([part]),
+        lambda part: collections.UserDict(a=part), lambda part: types.MappingProxyType({"a": part}),
+        lambda part: types.SimpleNamespace(a=part), lambda part: functools.partial(max, part),
+    ],
+)  # fmt: skip
+def test_parameters_in_any_holder_of_a_class_are_reported(holder, made):
+    wrong = type("Wrong", (nn.Module,), {"held": holder(made()), "forward": lambda self: made, "size": property(leaf)})
+    with pytest.warns(UserWarning, match=r"^Wrong\.held holds a.*neither trained nor saved"):
+        assert not list(wrong().parameters())
+
+
+@pytest.mark.parametrize(
+    "bases",
+    [(nn.Module, list), (list, nn.Module), (nn.Module, tuple), (nn.Module, collections.deque), (dict, nn.Module)],
+)
+@pytest.mark.parametrize("made", [leaf, linear])
+def test_parameters_in_a_module_that_is_a_container_are_reported(bases, made):
+    kind = type("Wrong", bases, {})
+    wrong = kind({"a": made()} if dict in bases else [made()])
+    with pytest.warns(UserWarning, match=r"^Wrong\[\.\.\.\] holds a.*neither trained nor saved"):
+        assert not list(module(part=wrong).parameters())
+
+
+def test_a_module_that_is_a_container_of_its_own_parts_is_fine():
+    wrong = type("Right", (nn.Module, list), {})([leaf(), 1.0])
+    wrong.weight = wrong[0]
+    assert names(wrong) == ["weight"]
+
+
 def test_looking_neither_runs_nor_consumes_anything():
     class Trap:
         def __getattr__(self, name):
