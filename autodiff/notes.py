@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,11 +15,15 @@ def annotate(error: BaseException, where: str, more: str = "", arguments: Iterab
     """Note where an error came by, with the shapes of the arguments there, unless it was there before.
 
     Of a function that calls itself the innermost call says it all. At the limit of recursion there may be no room for
-    this; then an outer call adds the note.
+    this; then an outer call adds the note. An exception may also refuse notes: it is more than what would be said here.
     """
-    try:
+    with contextlib.suppress(Exception):
         if not any(note.startswith(where) for note in getattr(error, "__notes__", ())):
-            shapes = ", ".join([str(np.shape(value)) for value in arguments if value is not None])
-            error.add_note(f"{where}{more}{shapes}")
-    except RecursionError:
-        pass
+            given = [value for value in arguments if value is not None]
+            shapes = [str(np.shape(value)) for value in given[:_SHOWN]]
+            if len(given) > _SHOWN:
+                shapes.append(f"and {len(given) - _SHOWN} more")
+            error.add_note(f"{where}{more}{', '.join(shapes)}")
+
+
+_SHOWN = 8  # shapes

@@ -67,6 +67,45 @@ def test_ops_within_each_other_are_all_named():
 
 
 @pytest.mark.parametrize(
+    "join",
+    [
+        np.concatenate,
+        lambda parts: np.stack(parts),
+        lambda parts: np.einsum(",".join(["i"] * 400), *parts),
+        lambda parts: Op(lambda *parts: np.add(*parts[1:3]))(*parts),
+    ],
+    ids=["concatenate", "stack", "einsum", "an op of a user"],
+)
+def test_of_many_arguments_the_first_shapes_and_the_count_are_noted(join):
+    with pytest.raises(ValueError, match=r".") as caught:
+        join([leaf(np.ones((2, i + 1)) if join is np.concatenate else np.ones(i + 1)) for i in range(400)])
+    notes = getattr(caught.value, "__notes__", [])
+    assert sum(map(len, notes)) < 300
+    assert all(note.endswith(", and 392 more") for note in notes)
+
+
+class NoNotes(Exception):
+    def add_note(self, note):
+        raise OSError("full")
+
+
+def test_an_exception_that_refuses_notes_is_raised_as_it_is():
+    def fail(x):
+        raise NoNotes("as it is")
+
+    op = Op(lambda x: x * 1.0)
+    op.vjp("x")(lambda g: fail(g))
+    recomputed = ad.recompute(lambda x, runs=[]: runs.append(1) or (x * 1.0 if len(runs) == 1 else fail(x)))
+    for call in (
+        lambda x: Op(fail)(x),
+        lambda x: op(x).backward([1.0, 1.0]),
+        lambda x: recomputed(x).backward([1.0, 1.0]),
+    ):
+        with pytest.raises(NoNotes, match="as it is"):
+            call(leaf([1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
     "forward",
     [
         lambda x, y: x @ y,
