@@ -42,8 +42,9 @@ _MEANINGS: dict[str, tuple[str, ...]] = {
     ),
     _SETS: (
         "np.unique", "np.unique_all", "np.unique_counts", "np.unique_inverse", "np.unique_values", "np.union1d",
-        "np.intersect1d", "np.setdiff1d", "np.setxor1d", "np.trim_zeros",
+        "np.intersect1d", "np.setdiff1d", "np.setxor1d",
     ),
+    "t[start:stop], with the places where t.data is not 0; of a poly1d p, p.coeffs": ("np.trim_zeros",),
     _WRITE: (
         "np.put", "np.place", "np.putmask", "np.copyto", "np.put_along_axis", "np.fill_diagonal",
     ),

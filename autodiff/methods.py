@@ -86,12 +86,12 @@ class ArrayMethods(ArrayOperators):
 
     def __len__(self) -> int:
         if not self._values.shape:
-            raise TypeError("len() of a tensor of shape ()")
+            raise TypeError("len() of a tensor of shape (); for another library, take t.data")
         return int(self._values.shape[0])
 
     def __iter__(self) -> Iterator[Self]:
         if not self._values.shape:
-            raise TypeError("iteration over a tensor of shape ()")
+            raise TypeError("iteration over a tensor of shape (); for another library, take t.data")
         return (self[i] for i in range(len(self)))
 
     def __neg__(self) -> Self:

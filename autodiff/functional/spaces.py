@@ -63,7 +63,7 @@ def linspace(
     first, last = (operand(end).astype(kind) for end in (start, stop))
     delta, count = last - first, num - 1 if endpoint else num
     places = np.arange(num, dtype=kind).reshape((-1,) + (1,) * delta.ndim)
-    step = delta / count if count > 0 else delta * np.nan
+    step = delta / count if count > 0 else np.nan
     if count > 0 and not np.any(to_array(step) == 0):
         numbers = places * step + first
     else:  # a step may be too small to be written, and of one number there is none

@@ -119,3 +119,26 @@ def test_an_initial_value_is_one_number(f):
     for initial in ([1.0], np.ones(3), np.ones((1, 1))):
         with pytest.raises(ValueError, match="initial must be one number"):
             f(Tensor(np.ones((2, 3)), requires_grad=True), initial=initial)
+
+
+@pytest.mark.parametrize(("num", "endpoint"), [(1, True), (0, True), (0, False), (1, False), (3, True)])
+def test_the_step_of_linspace_has_numpys_shape(num, endpoint):
+    ends = np.arange(5.0), 7.0
+    right = np.linspace(*ends, num, endpoint, retstep=True)[1]
+    step = np.linspace(Tensor(ends[0], requires_grad=True), ends[1], num, endpoint, retstep=True)[1]
+    assert np.shape(step) == np.shape(right)
+    np.testing.assert_array_equal(np.asarray(getattr(step, "data", step)), right)
+
+
+def test_what_goes_through_a_tensor_element_by_element_is_told_of_its_data():
+    x = Tensor(1.0, requires_grad=True)
+    for call in (len, iter, list):
+        with pytest.raises(TypeError, match=r"a tensor of shape \(\).* for another library, take t\.data"):
+            call(x)
+
+
+def test_a_polynomial_object_is_told_of_its_coefficients():
+    p, x = np.poly1d([1.0, 2.0]), Tensor([1.0, 2.0], requires_grad=True)
+    for call in (lambda: p + x, lambda: p - x, lambda: p * x, lambda: np.poly1d(x)):
+        with pytest.raises(TypeError, match=r"of a poly1d p, p\.coeffs"):
+            call()
