@@ -239,7 +239,7 @@ def _is_slot(member: Any) -> bool:
 
 def convert(op: Spec, arg: Any, args: tuple[Any, ...]) -> Any:
     """Make an array of an argument that is neither a tensor nor a common number, among the others."""
-    if type(arg) is np.ndarray and arg.dtype.kind != "c":
+    if type(arg) is np.ndarray and arg.dtype.kind in "fiub":
         return arg
     made = arraylike(f"{op.name}()", arg)
     if isinstance(getattr(op, "twin", None), np.ufunc) and is_foreign(arg):

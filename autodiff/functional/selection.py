@@ -214,6 +214,8 @@ def where(condition: Array, x: Array, y: Array) -> Array:
     >>> x.grad
     array([0.1, 1. ])
     """
+    if x is None or y is None:
+        raise TypeError("where() takes an array or a number for both x and y, not None")
     return unboxed(np.asarray(np.where(condition, x, y)))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+import autodiff.functional as F
 from autodiff import Tensor, op, save
 from autodiff.node import OPS, TWINS
 from autodiff.op import Op
@@ -419,3 +420,32 @@ def test_forward_without_return_is_named():
 
     with pytest.raises(TypeError, match="the forward of 'text' returned str of dtype"):
         passing(text)(leaf(1.0))
+
+
+OBJECTS = np.array([1, 2], object)
+NOT_NUMBERS = {
+    "x @ objects": lambda x: x @ OBJECTS,
+    "objects @ x": lambda x: OBJECTS @ x,
+    "F.dot": lambda x: F.dot(x, OBJECTS),
+    "of one element": lambda x: x[0] * np.array(2, object),
+    "added": lambda x: np.add(x[0], np.array(2, object)),
+    "F.outer": lambda x: F.outer(x, OBJECTS),
+    "strings": lambda x: np.where([True, False], x, np.array(["a", "b"])),
+    "dates": lambda x: F.stack([x, np.array(["2020-01-01"] * 2, "M8[D]")]),
+}
+
+
+@pytest.mark.parametrize("call", NOT_NUMBERS.values(), ids=NOT_NUMBERS)
+def test_arrays_of_what_is_no_number_are_refused_at_the_call(call):
+    for recorded in (True, False):
+        with pytest.raises(TypeError, match=r"works on real numbers; got a ndarray of dtype"):
+            call(Tensor([1.0, 2.0], requires_grad=recorded))
+
+
+@pytest.mark.parametrize("condition", [True, False, [True, False]])
+def test_where_takes_no_none(condition):
+    x = leaf(1.0) if np.ndim(condition) == 0 else leaf([1.0, 2.0])
+    for args in ((x, None), (None, x)):
+        for f in (np.where, F.where):
+            with pytest.raises(TypeError, match=r"where\(\) takes an array or a number for both x and y, not None"):
+                f(condition, *args)
