@@ -85,6 +85,8 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
             if isinstance(value, NumPyProtocols):
                 raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
             settings[name] = value = repeatable(f"{op.name}(): {name}=", value)
+            if name in _AXES:
+                settings[name] = value = _as_indices(value)
             if isinstance(value, _NUMBERS) or hasattr(type(value), "__array__"):  # a sequence may be anything else
                 reals(f"{op.name}(): {name}=", value)
             bound[name] = own(value)
@@ -92,6 +94,19 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
         missing = signature.required - settings.keys()
         raise TypeError(f"{op.name}() needs the setting {', '.join(sorted(missing))}")
     return bound
+
+
+_AXES = frozenset({"axis", "axes", "axis1", "axis2", "offset"})
+
+
+def _as_indices(value: Any) -> Any:
+    """Make Python's numbers of whatever stands for an axis, as NumPy does, also in a tuple or list."""
+    if type(value) in (list, tuple):
+        return value if _UNCHANGING.issuperset(map(type, value)) else type(value)(map(_as_indices, value))
+    try:
+        return value if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return value
 
 
 def repeatable(name: str, value: Any) -> Any:

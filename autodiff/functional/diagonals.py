@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ __all__ = ["diag", "diagflat", "diagonal", "trace", "vander"]
 
 def _places(rows: int, columns: int, offset: int) -> tuple[Any, Any]:
     """Row and column numbers of a diagonal."""
+    offset = operator.index(offset)
     first = np.arange(max(min(rows + min(offset, 0), columns - max(offset, 0)), 0))
     return first + max(-offset, 0), first + max(offset, 0)
 
@@ -126,7 +128,7 @@ def diag(v: Array, k: int = 0) -> Array:
         raise ValueError(f"diag is of a vector or a matrix, not of shape {np.shape(v)}")
     if np.ndim(v) == 2:
         return diagonal(v, k)
-    v = operand(v)
+    v, k = operand(v), operator.index(k)
     side = len(v) + abs(k)
     return scatter_add(v, index=_places(side, side, k), shape=(side, side))
 

@@ -179,6 +179,8 @@ def einsum(subscripts: str, *operands: Array, optimize: Optimize = None) -> Arra
     array([[1., 0.],
            [0., 1.]])
     """
+    if isinstance(subscripts, bytes):
+        subscripts = subscripts.decode("ascii")
     if not isinstance(subscripts, str):
         subscripts, operands = from_lists((subscripts, *operands))
     operands = tuple([np.asarray(x) if isinstance(x, (list, tuple)) else x for x in operands])

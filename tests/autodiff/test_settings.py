@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
+import autodiff.functional as F
 from autodiff import Tensor
 from autodiff.op import Op
 
@@ -61,3 +62,62 @@ def test_a_file_stays_a_file():
     x = leaf([1.0, 2.0])
     op(x, file=io.StringIO("3")).sum().backward()
     np.testing.assert_array_equal(x.grad, [3.0, 3.0])
+
+
+# --- axes ---
+
+
+class Number:
+    """An object that NumPy takes for an axis."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __index__(self):
+        return self.number
+
+
+CALLS = {
+    "sum": lambda x, i: np.sum(x, axis=i(1)),
+    "sum, two": lambda x, i: np.sum(x, axis=(i(-1), i(0))),
+    "max": lambda x, i: np.max(x, axis=i(0)),
+    "std": lambda x, i: np.std(x, axis=i(-1)),
+    "concatenate": lambda x, i: np.concatenate([x, x], axis=i(1)),
+    "stack": lambda x, i: np.stack([x, x], axis=i(1)),
+    "take": lambda x, i: np.take(x, [1, 0], axis=i(1)),
+    "repeat": lambda x, i: np.repeat(x, 2, axis=i(0)),
+    "norm": lambda x, i: np.linalg.norm(x, axis=i(1)),
+    "transpose": lambda x, i: np.transpose(x, (i(1), i(0))),
+    "reduce": lambda x, i: np.add.reduce(x, axis=i(1)),
+    "average": lambda x, i: np.average(x, axis=i(1)),
+    "diag": lambda x, i: np.diag(x, i(1)),
+    "diag of a row": lambda x, i: np.diag(x[0], i(1)),
+    "diagonal": lambda x, i: np.diagonal(x, i(1), i(0), i(1)),
+    "trace": lambda x, i: np.trace(x, i(0)),
+    "softmax": lambda x, i: F.softmax(x, axis=i(0)),
+}
+
+
+@pytest.mark.parametrize("kind", [Number, np.uint64, np.int8, np.array], ids=["object", "uint64", "int8", "array"])
+@pytest.mark.parametrize("call", CALLS)
+def test_axes_are_what_numpy_takes_for_one(call, kind):
+    def number(i):
+        return kind(i % 2 if kind is np.uint64 else i)
+
+    values = np.array([[1.5, 2.0], [3.0, 0.5]])
+    x, expected = leaf(values), leaf(values)
+    y, right = CALLS[call](x, number), CALLS[call](expected, int)
+    np.testing.assert_array_equal(y.data, right.data)
+    cotangent = 1.0 + np.arange(right.size).reshape(right.shape)
+    y.backward(cotangent)
+    right.backward(cotangent)
+    np.testing.assert_array_equal(x.grad, expected.grad)
+
+
+@pytest.mark.parametrize("subscripts", [b"ij,jk->ik", np.bytes_(b"ij,jk"), np.str_("ij,kj->ik")])
+def test_subscripts_of_any_kind_of_text(subscripts):
+    x, c = leaf([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 0.5], [2.0, 3.0]])
+    y = np.einsum(subscripts, x, c)
+    np.testing.assert_array_equal(y.data, np.einsum(subscripts, x.data, c))
+    y.sum().backward()
+    assert x.grad.shape == (2, 2)
