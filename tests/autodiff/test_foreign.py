@@ -135,3 +135,10 @@ def test_what_does_not_compare_itself_is_no_other_object(compare):
     for pair in ((X, silent), (silent, X)):
         with pytest.raises(TypeError, match="not compared with what is of type Silent"):
             compare(*pair)
+
+
+def test_labels_are_dropped_where_numpys_functions_drop_them():
+    series = made(__array_ufunc__=decide, __array_priority__=1000)()
+    assert F.exp(series).tolist() == np.exp([1.0, 1.0]).tolist()
+    assert Tensor(series).tolist() == [1.0, 1.0]
+    assert F.concatenate([X, series]).tolist() == [1.0, 2.0, 1.0, 1.0]
