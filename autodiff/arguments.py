@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["PLAIN", "ForeignError", "arraylike", "generator", "is_number", "plain", "real", "reals", "whole"]
+__all__ = ["PLAIN", "ForeignError", "arraylike", "flag", "generator", "is_number", "plain", "real", "reals", "whole"]
 
 
 T = TypeVar("T")
@@ -115,9 +115,18 @@ def real(name: str, value: Any, below: float = math.inf, upto: float = math.inf)
     return float(number)
 
 
+def flag(name: str, value: Any) -> bool:
+    """Return a flag as a bool; refuse text, which would count as true whatever it says."""
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"{name}={value!r:.60} must be True or False, not text")
+    return bool(value)
+
+
 def generator(rng: Any) -> np.random.Generator:
     """Return the source of random numbers that a seed or a Generator stands for; None draws a seed."""
     try:
+        if isinstance(rng, (bool, np.bool_)):
+            raise TypeError
         return np.random.default_rng(rng)
     except (TypeError, ValueError):
         raise TypeError(f"rng={rng!r:.60} must be an int of at least 0, as a seed, or a numpy Generator") from None

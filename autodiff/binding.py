@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arguments import ForeignError, arraylike, reals
+from .arguments import ForeignError, arraylike, flag, reals
 from .hints import refuse_settings
 from .node import Plan, Spec, Vertex
 from .protocols import NumPyProtocols, is_foreign
@@ -78,8 +78,10 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
         unknown = [name for name in settings if name not in signature.names]
         refuse_settings(f"{op.name}()", unknown, list(signature.full.parameters), f"; it is {op.name}{signature}")
     bound = {**signature.settings, **settings}
-    if not _UNCHANGING.issuperset(map(type, settings.values())):
+    if not _USUAL.issuperset(map(type, settings.values())):
         for name, value in settings.items():
+            if isinstance(signature.settings.get(name), bool):
+                flag(f"{op.name}(): {name}", value)
             if type(value) in _UNCHANGING or (type(value) is slice and _is_plain(value)):
                 continue
             if isinstance(value, NumPyProtocols):
@@ -160,6 +162,9 @@ def output(op: Spec, out: Any, place: str = "") -> NDArray[Any]:
 
 
 _UNCHANGING = frozenset({int, float, bool, str, type(None), EllipsisType, type, FunctionType, np.int64})
+
+
+_USUAL = _UNCHANGING - {str}  # of settings; text may stand for a flag
 
 
 def own(value: Any) -> Any:

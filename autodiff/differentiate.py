@@ -9,6 +9,7 @@ import numpy as np
 
 from . import modes
 from .anomaly import sweep
+from .arguments import flag
 from .hints import answering
 from .node import Array, Leaf, Node
 from .protocols import to_array
@@ -163,7 +164,8 @@ def gradients(
     for position, tensor in enumerate(starts):
         if not tensor.requires_grad:
             raise RuntimeError(f"input {position} requires no gradient: make it with Tensor(data, requires_grad=True)")
-    found = pull(ends, starts, given, record=create_graph, retain=retain_graph)
+    record, retain = flag("create_graph", create_graph), flag("retain_graph", retain_graph)
+    found = pull(ends, starts, given, record=record, retain=retain)
     results, seen = [], set()
     for tensor, g in zip(starts, found, strict=True):
         # An array of its own: the sweep's for a leaf is, unless it was given twice; that of a result may be shared.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import modes
-from .arguments import arraylike
+from .arguments import arraylike, flag
 from .binding import slots
 from .hidden import PLAIN, is_running, refuse_closures, refuse_wrapped, warn_of_lost
 from .hints import answering, with_hints
@@ -287,7 +287,7 @@ class Module:
     def train(self, mode: bool = True) -> Self:
         """Put the whole tree into training mode; returns the module itself."""
         for module in self.modules():
-            object.__setattr__(module, "training", bool(mode))  # also of a frozen dataclass
+            object.__setattr__(module, "training", flag("mode", mode))  # also of a frozen dataclass
         return self
 
     def eval(self) -> Self:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .anomaly import sweep
-from .arguments import PLAIN, arraylike, reals
+from .arguments import PLAIN, arraylike, flag, reals
 from .changes import note_writes
 from .hints import answering, refuse_settings
 from .lasting import Lasting
@@ -139,7 +139,7 @@ class Tensor(Lasting, ArrayMethods):
     def requires_grad(self, value: bool) -> None:
         if type(self.node) is Node:
             raise RuntimeError("requires_grad can only be set on leaves; .detach() gives a constant with these values")
-        if value and self.dtype.kind != "f":
+        if flag("requires_grad", value) and self.dtype.kind != "f":
             raise TypeError(
                 f"a tensor of dtype {self.dtype} cannot require a gradient: only floating ones have derivatives. Write "
                 f"floats, Tensor([1.0, 2.0]), or convert, Tensor(x.astype(float))"
@@ -195,7 +195,7 @@ class Tensor(Lasting, ArrayMethods):
         >>> x.grad
         array([2., 4., 6.])
         """
-        found = sweep([start(self, cotangent)], retain_graph=retain_graph)
+        found = sweep([start(self, cotangent)], retain_graph=flag("retain_graph", retain_graph))
         with _adding:
             for vertex, gradient in found.items():
                 tensor = vertex.tensor() if vertex.tensor is not None else None

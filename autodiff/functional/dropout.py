@@ -239,7 +239,7 @@ def draw_kept(shape: tuple[int, ...], p: float, rng: Rng) -> NDArray[np.bool_] |
         raise ValueError(f"the probability of dropping an entry must be in [0, 1); got {p}")
     if not p:
         return None
-    if rng is None or isinstance(rng, (int, np.integer)):
+    if rng is None or (isinstance(rng, (int, np.integer)) and not isinstance(rng, bool)):
         source: RandomSource = np.random.default_rng(rng)
     elif hasattr(rng, "random"):
         source = rng

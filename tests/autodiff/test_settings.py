@@ -8,8 +8,9 @@ import itertools
 import numpy as np
 import pytest
 
+import autodiff as ad
 import autodiff.functional as F
-from autodiff import Tensor
+from autodiff import Tensor, nn
 from autodiff.op import Op
 
 
@@ -121,3 +122,28 @@ def test_subscripts_of_any_kind_of_text(subscripts):
     np.testing.assert_array_equal(y.data, np.einsum(subscripts, x.data, c))
     y.sum().backward()
     assert x.grad.shape == (2, 2)
+
+
+# --- flags ---
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda x: x.sum().backward(retain_graph="no"), "retain_graph='no'"),
+        (lambda x: ad.gradients(x.sum(), x, create_graph="False"), "create_graph='False'"),
+        (lambda x: Tensor([1.0], "no"), "requires_grad='no'"),
+        (lambda x: nn.Dropout(0.5).train("False"), "mode='False'"),
+        (lambda x: F.scaled_dot_product_attention(x, x, x, causal="no"), r"scaled_dot_\w*\(\): causal='no'"),
+        (lambda x: F.sum(x, keepdims="no"), r"sum\(\): keepdims='no'"),
+    ],
+)
+def test_text_is_no_flag(call, name):
+    with pytest.raises(TypeError, match=f"^{name} must be True or False, not text"):
+        call(leaf([[1.0, 2.0], [3.0, 4.0]]))
+
+
+@pytest.mark.parametrize("draw", [lambda x: F.dropout(x, p=0.5, rng=True), lambda x: nn.Linear(2, 2, rng=True)])
+def test_a_flag_is_no_seed(draw):
+    with pytest.raises(TypeError, match="rng"):
+        draw(leaf([[1.0, 2.0]]))
