@@ -80,13 +80,17 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
     bound = {**signature.settings, **settings}
     if not _USUAL.issuperset(map(type, settings.values())):
         for name, value in settings.items():
-            if isinstance(signature.settings.get(name), bool):
-                flag(f"{op.name}(): {name}", value)
-            if type(value) in _UNCHANGING or (type(value) is slice and _is_plain(value)):
+            kind = type(value)
+            if kind in _UNCHANGING:
+                if kind is str and isinstance(signature.settings.get(name), bool):
+                    flag(f"{op.name}(): {name}", value)
+                continue
+            if (kind is slice and _is_plain(value)) or (kind is tuple and _is_fixed(value)):
                 continue
             if isinstance(value, NumPyProtocols):
                 raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
-            settings[name] = value = repeatable(f"{op.name}(): {name}=", value)
+            if not isinstance(value, _NUMBERS):
+                settings[name] = value = repeatable(f"{op.name}(): {name}=", value)
             if name in _AXES:
                 settings[name] = value = _as_indices(value)
             if isinstance(value, _NUMBERS) or hasattr(type(value), "__array__"):  # a sequence may be anything else
@@ -187,6 +191,17 @@ def _is_plain(value: slice) -> bool:
 
 
 _BOUNDS = frozenset({int, type(None)})
+
+
+def _is_fixed(value: tuple[Any, ...]) -> bool:
+    """Tell whether a tuple has nothing in it that can change, as a shape, axes, and most indices."""
+    if _UNCHANGING.issuperset(map(type, value)):
+        return True
+    for part in value:
+        kind = type(part)
+        if kind not in _UNCHANGING and not (kind is slice and _is_plain(part)):
+            return False
+    return True
 
 
 def _bound(value: Any) -> Any:
