@@ -301,6 +301,8 @@ class GPT(nn.Module):
         """Refuse tokens that do not fit the window; return their number."""
         if ids.ndim != 2 or not ids.size:
             raise ValueError(f"tokens must have the shape [B, T] or [T] with at least one token, not {ids.shape}")
+        if ids.dtype.kind not in "iu":
+            raise TypeError(f"tokens must be integers, not {ids.dtype}")
         length, block_size = int(ids.shape[1]), self.config.block_size
         if offset + length > block_size:
             before = f" after the {offset} in the cache" if offset else ""

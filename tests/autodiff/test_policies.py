@@ -433,3 +433,12 @@ def _():
 def _():
     x, y = Tensor([1.0, 2.0], requires_grad=True), Tensor(3.0, requires_grad=True)
     assert ad.gradients(y * 2, x).tolist() == [0, 0]
+
+
+@row("an array with an `__array_function__` of its own, such as one with units")
+def _():
+    unit = type("Unit", (), {"__array_function__": lambda *call: None, "__array__": lambda *how: np.ones(2)})()
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    for call in (lambda: Tensor(unit), lambda: F.exp(unit), lambda: x.clip(unit), lambda: (x * 2).backward(unit)):
+        with pytest.raises(TypeError, match=r"np\.asarray"):
+            call()
