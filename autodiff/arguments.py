@@ -48,7 +48,8 @@ def arraylike(name: str, value: T) -> T:
 def _of_others(name: str, value: Any) -> Any:
     """Look into what has an array, which is made but once, and into sequences of other classes."""
     kind = type(value)
-    if hasattr(value, "requires_grad"):  # a tensor has no mask, and says itself when it is no array
+    # A tensor has no mask, and says itself when it is no array. An iterator would be used up.
+    if hasattr(value, "requires_grad") or hasattr(kind, "__next__"):
         return value
     try:
         if hasattr(kind, "__array__"):
@@ -128,8 +129,9 @@ def generator(rng: Any) -> np.random.Generator:
         if isinstance(rng, (bool, np.bool_)):
             raise TypeError
         return np.random.default_rng(rng)
-    except (TypeError, ValueError):
-        raise TypeError(f"rng={rng!r:.60} must be an int of at least 0, as a seed, or a numpy Generator") from None
+    except (TypeError, ValueError) as error:
+        kind = type(error)
+        raise kind(f"rng={rng!r:.60} must be an int of at least 0, as a seed, or a numpy Generator") from None
 
 
 def is_number(value: Any) -> bool:

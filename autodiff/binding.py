@@ -79,10 +79,11 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
         refuse_settings(f"{op.name}()", unknown, list(signature.full.parameters), f"; it is {op.name}{signature}")
     bound = {**signature.settings, **settings}
     if not _USUAL.issuperset(map(type, settings.values())):
+        ours = op.forward.__module__.startswith("autodiff.")  # what others' settings mean, they know themselves
         for name, value in settings.items():
             kind = type(value)
             if kind in _UNCHANGING:
-                if kind is str and isinstance(signature.settings.get(name), bool):
+                if ours and kind is str and isinstance(signature.settings.get(name), bool):
                     flag(f"{op.name}(): {name}", value)
                 continue
             if (kind is slice and _is_plain(value)) or (kind is tuple and _is_fixed(value)):
@@ -91,10 +92,10 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
                 raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
             if not isinstance(value, _NUMBERS):
                 settings[name] = value = repeatable(f"{op.name}(): {name}=", value)
-            if name in _AXES:
+            if ours and name in _AXES:
                 settings[name] = value = _as_indices(value)
             if isinstance(value, _NUMBERS) or hasattr(type(value), "__array__"):  # a sequence may be anything else
-                reals(f"{op.name}(): {name}=", value)
+                (reals if ours else arraylike)(f"{op.name}(): {name}=", value)
             bound[name] = own(value)
     if len(bound) < len(signature.order):
         missing = signature.required - settings.keys()

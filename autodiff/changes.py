@@ -7,6 +7,7 @@ saved something is older than the last one; so recording a call costs nothing.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from functools import partial
 from threading import Lock
@@ -24,9 +25,9 @@ __all__ = ["check_unchanged", "note_writes"]
 
 _writes: dict[int, list[Any]] = {}
 """Of each owner of memory that was written to, by its id, as long as it lives: a weak reference to it, when all of it
-was written to, and when parts of it were."""
+was written to, when parts of it were, and from where to where it reaches."""
 
-_PARTS = 64  # how many parts of one owner to tell apart
+_PARTS = 4096  # how many parts of one owner to tell apart
 
 _writing = Lock()
 
@@ -48,8 +49,12 @@ def note_writes(written: Iterable[tuple[Any, Vertex | None]]) -> None:
 def _new_note(owner: Any) -> list[Any]:
     """Begin to note the writes to some memory, by its owner."""
     key = id(owner)
-    note = _writes[key] = [ref(owner, partial(_forget, key)), 0, {}]
+    reach = byte_bounds(owner) if isinstance(owner, np.ndarray) else _ANYWHERE
+    note = _writes[key] = [ref(owner, partial(_forget, key)), 0, {}, reach]
     return note
+
+
+_ANYWHERE = (0, sys.maxsize)
 
 
 def _note_part(array: NDArray[Any], now: int) -> None:
@@ -61,12 +66,17 @@ def _note_part(array: NDArray[Any], now: int) -> None:
             owner = link
         link = link.base if isinstance(link, np.ndarray) else link.obj if isinstance(link, memoryview) else None
     parts = (_writes.get(id(owner)) or _new_note(owner))[2]
-    place = array.__array_interface__
-    parts[place["data"][0], place["shape"], place["strides"], place["typestr"]] = now
+    interface = array.__array_interface__
+    place = interface["data"][0], interface["shape"], interface["strides"], interface["typestr"]
+    known = parts.get(place)
+    if known is not None:
+        known[0] = now
+        return
+    parts[place] = [now, *byte_bounds(array)]
     if len(parts) > _PARTS:  # all between the lowest and the highest, from here on
-        low, high = zip(*map(byte_bounds, map(_at, parts)), strict=True)
+        _, low, high = map(list, zip(*parts.values(), strict=True))
         parts.clear()
-        parts[min(low), (max(high) - min(low),), None, "|u1"] = now
+        parts[min(low), (max(high) - min(low),), None, "|u1"] = [now, min(low), max(high)]
 
 
 class _Place:
@@ -113,12 +123,18 @@ def _is_written(value: Any, since: int) -> bool:
     """Tell whether an array shares memory with what was written to after some time."""
     if not isinstance(value, np.ndarray):
         return False
-    for weak, number, parts in list(_writes.values()):
+    low, high = byte_bounds(value)
+    for weak, number, parts, (start, end) in list(_writes.values()):
+        if low >= end or start >= high:
+            continue
         owner = weak()  # held, so that its memory is still there
         if owner is None:
             continue
-        written = [_at(part) for part, time in list(parts.items()) if time > since]
-        if any(np.shares_memory(value, array) for array in ([owner, *written] if number > since else written)):
+        near = [
+            part for part, (time, first, last) in list(parts.items()) if time > since and low < last and first < high
+        ]
+        written = [*map(_at, near), *([owner] if number > since else [])]
+        if any(np.shares_memory(value, array) for array in written):
             return True
     return False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -99,8 +99,8 @@ def numbers(params: Any) -> list[Any]:
     return list(params) if isinstance(params, (list, tuple)) else []
 
 
-def differences(entry: Any, shape: tuple[int, ...], dtype: Any, moments: Collection[str]) -> Iterator[str]:
-    """Say what keeps a saved entry from being loaded into a parameter's place, of this shape and dtype."""
+def differences(entry: Any, shape: tuple[int, ...], dtypes: Sequence[Any], moments: Collection[str]) -> Iterator[str]:
+    """Say what keeps a saved entry from being loaded into a parameter's place, of this shape and one of the dtypes."""
     wanted = {"step", *moments}
     if not isinstance(entry, Mapping) or set(entry) != wanted:
         given = sorted(map(str, entry)) if isinstance(entry, Mapping) else repr(entry)
@@ -124,5 +124,5 @@ def differences(entry: Any, shape: tuple[int, ...], dtype: Any, moments: Collect
             continue
         if moment.shape != shape:
             yield f"{name} has shape {moment.shape}, not {shape}"
-        if moment.dtype != dtype:
-            yield f"{name} has dtype {moment.dtype}, not {dtype}"
+        if moment.dtype not in dtypes:
+            yield f"{name} has dtype {moment.dtype}, not {dtypes[0]}"

@@ -17,9 +17,8 @@ import numpy as np
 from .node import OPS
 from .signature import nearest
 
-__all__ = ["ATTRIBUTES", "absent", "answering", "in_place", "instead", "meant", "refuse_settings", "with_hints"]
+__all__ = ["ATTRIBUTES", "absent", "answering", "in_place", "instead", "meant", "no_attribute", "refuse_settings"]
 
-Kind = TypeVar("Kind", bound=type[Any])
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 _FIT = "the fit as a loss to minimise, or np.linalg.solve for its normal equations"
@@ -216,33 +215,12 @@ _MODULES: dict[str, str] = {
 """Attributes that modules of other libraries have: what is written here."""
 
 
-class _Absent:
-    """An attribute of other libraries' modules: whoever asks for it is told what is written here.
-
-    It stands in the class, since a ``__getattr__`` would slow down every other attribute.
-    """
-
-    def __init__(self, name: str, hint: str) -> None:
-        self.name, self.hint = name, hint
-        self.__doc__ = f"Not here: {hint}."
-
-    def __get__(self, module: Any, kind: Any) -> Any:
-        raise AttributeError(
-            f"{kind.__name__!r} object has no attribute {self.name!r}: {self.hint}", name=self.name, obj=module
-        )
-
-
-def with_hints(kind: Kind) -> Kind:
-    """Let a class of modules say what is written here instead of what other libraries' modules have."""
-
-    def listed(module: Any) -> list[str]:
-        names = object.__dir__(module)
-        return [name for name in names if type(inspect.getattr_static(module, name, None)) is not _Absent]
-
-    for name, hint in _MODULES.items():
-        setattr(kind, name, _Absent(name, hint))
-    setattr(kind, "__dir__", listed)  # noqa: B010  # else dir() has them
-    return kind
+def no_attribute(module: Any, name: str) -> Any:
+    """Say what is written here instead of an attribute of other libraries' modules: a module's ``__getattr__``."""
+    if hasattr(type(module), name):  # a property, which has raised an AttributeError of its own
+        return object.__getattribute__(module, name)
+    hint = f": {_MODULES[name]}" if name in _MODULES else ""
+    raise AttributeError(f"{type(module).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=module)
 
 
 ATTRIBUTES: dict[str, str] = {

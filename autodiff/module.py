@@ -10,7 +10,7 @@ import contextlib
 import copy
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from . import modes
 from .arguments import arraylike, flag
 from .binding import slots
 from .hidden import PLAIN, is_running, refuse_closures, refuse_wrapped, warn_of_lost
-from .hints import answering, with_hints
+from .hints import answering, no_attribute
 from .names import Names, Walk, dotted, indexed
 from .node import Node
 from .overview import table, tree
@@ -29,7 +29,6 @@ from .tensor import Tensor
 __all__ = ["Module"]
 
 
-@with_hints
 class Module:
     """Base of layers and models: finds its parameters, names them, copies them in and out.
 
@@ -48,7 +47,6 @@ class Module:
     >>> class Line(nn.Module):
     ...     def __init__(self):
     ...         self.slope, self.intercept = Tensor([2.0], requires_grad=True), Tensor([1.0], requires_grad=True)
-    ...
     ...     def forward(self, x):
     ...         return x * self.slope + self.intercept
     >>> line = Line()
@@ -58,6 +56,8 @@ class Module:
     ['slope', 'intercept']
     """
 
+    if not TYPE_CHECKING:  # to a type checker it would say that every attribute is there
+        __getattr__ = no_attribute
     training: bool = True
     forward: Callable[..., Any]
     _scope: modes.Switch | None = None  # entered by a call; None until a parent holds the module

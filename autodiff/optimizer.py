@@ -341,7 +341,8 @@ class Optimizer(ABC):
                 problems.append(f"unexpected: state of parameter {number!r}")
                 continue
             flat, i = self._places[number]
-            found = differences(entry, flat.parameters[i].shape, flat.dtype, flat.moments)
+            parameter = flat.parameters[i]  # moments may be in its dtype: in single precision they are the same
+            found = differences(entry, parameter.shape, (flat.dtype, parameter.dtype), flat.moments)
             problems += [f"parameter {number}: {problem}" for problem in found]
         if problems:
             raise ValueError(

@@ -94,7 +94,8 @@ def _(x: Array) -> Array:
 
 def _gated(x: Array, gate: Gate, slope: Slope) -> Array:
     """Compute y = x phi, and save dy/dx = phi + x phi'."""
-    y, dydx = _through_gate(np.asarray(floating(x), order="C"), gate, slope)
+    x = floating(x)
+    y, dydx = _through_gate(np.asarray(x, np.result_type(x), order="C"), gate, slope)
     return save(unboxed(y), dydx=unboxed(dydx))
 
 

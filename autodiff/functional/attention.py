@@ -159,7 +159,7 @@ def scaled_dot_product_attention(
     """
     _check(q, k, v, mask)
     dtype = np.result_type(q, k, v, *([] if mask is None or mask.dtype == bool else [mask]))
-    if dtype == np.float16:
+    if "e" in q.dtype.char + k.dtype.char + v.dtype.char:  # half precision
         q, k, v = map(wide, (q, k, v))
     scores = Scores(q, k, mask, causal, scale)
     keep = draw_kept((*q.shape[:-1], k.shape[-2]), dropout, rng)
@@ -190,7 +190,7 @@ def _(
     keep: Array, causal: bool, scale: float | None, dropout: float, needs: tuple[bool, ...],
 ) -> tuple[Array, ...]:  # fmt: skip
     dtype = out.dtype
-    if dtype == np.float16:
+    if "e" in g.dtype.char + q.dtype.char + k.dtype.char + v.dtype.char:
         g, q, k, v, out = map(wide, (g, q, k, v, out))
     scores = Scores(q, k, mask, causal, scale)
     values, result, cotangents = map(scores.by_group, (v, out, g))

@@ -260,7 +260,8 @@ def _unit_rows(x: Array, eps: float, scratch: Array, centred: bool) -> tuple[Arr
 
     If the squares leave the range, the rows are scaled first, and eps with their squares.
     """
-    if np.vdot(x, x) < _LARGE:  # one number that bounds all squares, and no warning if it overflows
+    largest = _LARGE if x.dtype.char == "f" else _LARGE_DOUBLE
+    if np.vdot(x, x) < largest:  # one number that bounds all squares, and no warning if it overflows
         deviations = x - _mean(x) if centred else x
         mean_square = _mean(np.multiply(deviations, deviations, out=scratch))
         if eps > _SMALL_EPS or is_moderate(np.sqrt(mean_square)):
@@ -270,12 +271,13 @@ def _unit_rows(x: Array, eps: float, scratch: Array, centred: bool) -> tuple[Arr
     x = scaled(x, -shift)
     deviations = x - _mean(x) if centred else x
     mean_square = _mean(np.multiply(deviations, deviations, out=scratch))
-    factor = _reciprocal_root(mean_square, np.ldexp(eps, -2 * shift))
-    return deviations * factor, np.ldexp(factor, -shift)
+    constant = mean_square == 0  # of any size: eps alone counts, and would vanish beside it
+    factor = _reciprocal_root(mean_square, np.where(constant, eps, np.ldexp(eps, -2 * shift)))
+    return deviations * factor, np.where(constant, factor, np.ldexp(factor, -shift))
 
 
-_LARGE = 1e38
-"""Sums of squares below it do not overflow in any dtype but half precision, which is not computed in."""
+_LARGE, _LARGE_DOUBLE = 1e38, 1e307
+"""Sums of squares below it do not overflow, in single precision and in double."""
 
 _SMALL_EPS = 1e-24
 """Smaller ones do not hide that small squares are lost."""

@@ -270,7 +270,8 @@ def test_a_change_is_noticed_as_long_as_the_memory_lives(memory, part):
         y.backward()
 
 
-def test_writes_to_many_parts_of_memory_are_noticed_and_forgotten_with_it():
+def test_writes_to_many_parts_of_memory_are_noticed_and_forgotten_with_it(monkeypatch):
+    monkeypatch.setattr(changes, "_PARTS", 64)
     known, buffer, w = set(changes._writes), np.zeros(400), leaf([1.0])
     y, beside = (w * buffer[398:]).sum(), (w * buffer[:2]).sum()
     for i in range(2, 400):
@@ -282,6 +283,22 @@ def test_writes_to_many_parts_of_memory_are_noticed_and_forgotten_with_it():
         y.backward()
     del buffer, y, beside
     assert set(changes._writes) <= known
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_many_parts_of_memory_are_told_apart(step):
+    flat = np.zeros(800)
+    parts = [ad.as_tensor(flat[i : i + 8 * step : step]) for i in range(0, 800, 8 * step)]
+    for part in parts:
+        part.requires_grad = True
+    one, other = parts[::2], parts[1::2]
+    loss, spoiled = sum((part * part).sum() for part in one), (other[0] * other[1] * other[1]).sum()
+    for _ in range(2):
+        sum(part.sum() for part in other).backward()
+        optim.SGD(other, lr=0.1).step()
+    loss.backward()
+    with pytest.raises(RuntimeError, match="changed after"):
+        spoiled.backward()
 
 
 def test_tensors_that_share_memory_notice_each_others_changes():

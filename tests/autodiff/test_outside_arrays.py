@@ -125,3 +125,8 @@ def test_other_buffers_and_settings_are_not_gone_through():
     x = leaf(1.0)
     op(x, table=Table([1, 2])).backward()
     assert x.grad == 2.0
+
+
+def test_iterators_over_an_array_are_not_used_up():
+    assert Tensor(np.nditer(np.arange(3.0))).tolist() == [0, 1, 2]
+    assert Tensor(np.arange(4.0).reshape(2, 2).flat).tolist() == [0, 1, 2, 3]

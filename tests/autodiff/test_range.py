@@ -271,3 +271,32 @@ def test_wide_rows_in_half_precision():
         _, dx = value_and_grad(lambda x, f=f: f(x)[0] * 64, x, HALF)
         _, dx64 = value_and_grad(lambda x, f=f: f(x)[0] * 64, x)
         np.testing.assert_allclose(dx[::7000], dx64[::7000], rtol=1e-2)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [(np.float32, 1e20), (np.float32, 2.0**120), (np.float64, 1e160)])
+@pytest.mark.parametrize("beside", [False, True])
+def test_constant_rows_of_any_size_are_normalised_to_zeros(dtype, size, beside):
+    rows = np.full((2, 3), size, dtype)
+    if beside:
+        rows[1] = [1.0, 2.0, 4.0]
+    x = Tensor(rows, requires_grad=True)
+    y = F.layer_norm(x)
+    y.backward(np.asarray([[1.0, 2.0, 4.0]] * 2, dtype))
+    assert y.data[0].tolist() == [0, 0, 0]
+    np.testing.assert_allclose(x.grad[0], (np.array([1, 2, 4]) - 7 / 3) / 1e-5**0.5, rtol=1e-5)
+    if beside:
+        np.testing.assert_allclose(y.data[1], F.layer_norm(rows[1]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("wide", ["mask", "q", "v", "all"])
+def test_attention_of_large_numbers_in_half_precision_beside_single(wide):
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(0, 300, (2, 4, 8)).astype(np.float16) for _ in range(3))
+    given = [x.astype(np.float32) if wide in (name, "all") else x for name, x in (("q", q), ("k", k), ("v", v))]
+    mask = np.zeros((4, 4), np.float32) if wide == "mask" else None
+    leaves = [Tensor(x, requires_grad=True) for x in given]
+    y = F.scaled_dot_product_attention(*leaves, mask=mask)
+    right = F.scaled_dot_product_attention(*(x.astype(np.float64) for x in (q, k, v)))
+    np.testing.assert_allclose(y.data, right, rtol=1e-3, atol=1e-2)
+    y.sum().backward()
+    assert all(np.isfinite(x.grad).all() for x in leaves)

@@ -11,6 +11,7 @@ import pytest
 import autodiff as ad
 import autodiff.functional as F
 from autodiff import Tensor, nn
+from autodiff.node import OPS
 from autodiff.op import Op
 
 
@@ -147,3 +148,26 @@ def test_text_is_no_flag(call, name):
 def test_a_flag_is_no_seed(draw):
     with pytest.raises(TypeError, match="rng"):
         draw(leaf([[1.0, 2.0]]))
+
+
+def test_what_settings_of_other_peoples_ops_mean_is_theirs():
+    seen = []
+
+    @ad.op
+    def theirs(x, *, normalize=True, w=None, axis=None):
+        seen.append((normalize, w, axis))
+        return x * 2.0
+
+    @theirs.vjp("x")
+    def _(g):
+        return g * 2.0
+
+    class Axis:
+        def __index__(self):
+            return 0
+
+    axis = Axis()
+    theirs(Tensor([1.0], requires_grad=True), normalize="ortho", w=1 + 2j, axis=axis)
+    ((normalize, w, given),) = seen
+    assert (normalize, w, type(given)) == ("ortho", 1 + 2j, Axis)
+    OPS.pop("theirs")

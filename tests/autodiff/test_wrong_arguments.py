@@ -209,7 +209,6 @@ def test_attributes_of_other_libraries_modules_are_answered(name, words):
         (lambda: ad.scope(b"x"), "scope takes a name"),
         (lambda: Tensor(None), "Is None in it"),
         (lambda: nn.Linear(1, 1, rng="a"), "rng='a' must be an int of at least 0, as a seed, or a numpy Generator"),
-        (lambda: nn.Embedding(1, 1, rng=-1), "rng=-1 must be an int of at least 0"),
         (lambda: nn.Dropout(0.5, rng=1.5), "rng=1.5 must be an int"),
         (lambda: optim.clip_grad_norm([X], 1.0), r"parameters must be tensors.*module\.parameters\(\)"),
     ],
@@ -223,6 +222,27 @@ def test_attributes_that_nobody_has_are_just_absent():
     refused(AttributeError, "'Linear' object has no attribute 'weigth'$", getattr, model, "weigth")
     refused(AttributeError, "'Module' object has no attribute 'forward': define it in the class", nn.Module(), X)
     assert not [name for name in hints._MODULES if hasattr(model, name) and name != "forward"]
+
+
+def test_a_seed_is_at_least_0():
+    refused(ValueError, "rng=-1 must be an int of at least 0", lambda: nn.Embedding(1, 1, rng=-1))
+
+
+def test_what_other_bases_of_a_module_have_is_found():
+    class Saves:
+        device = "disk"
+
+        def save(self):
+            return "saved"
+
+        def forward(self, x):
+            return x
+
+    class Net(nn.Module, Saves):
+        pass
+
+    assert (Net().save(), Net().device, Net()(3)) == ("saved", "disk", 3)
+    assert not [name for name in hints._MODULES if hasattr(nn.Module, name)]
 
 
 def test_names_that_other_libraries_have_are_free_for_ones_own():
