@@ -79,15 +79,15 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
         refuse_settings(f"{op.name}()", unknown, list(signature.full.parameters), f"; it is {op.name}{signature}")
     bound = {**signature.settings, **settings}
     if not _USUAL.issuperset(map(type, settings.values())):
-        ours = op.forward.__module__.startswith("autodiff.")  # what others' settings mean, they know themselves
         for name, value in settings.items():
             kind = type(value)
             if kind in _UNCHANGING:
-                if ours and kind is str and isinstance(signature.settings.get(name), bool):
+                if kind is str and isinstance(signature.settings.get(name), bool) and _is_ours(op):
                     flag(f"{op.name}(): {name}", value)
                 continue
             if (kind is slice and _is_plain(value)) or (kind is tuple and _is_fixed(value)):
                 continue
+            ours = _is_ours(op)
             if isinstance(value, NumPyProtocols):
                 raise TypeError(f"{op.name}(): the setting {name!r} is not differentiable; pass its .data or .item()")
             if not isinstance(value, _NUMBERS):
@@ -101,6 +101,11 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
         missing = signature.required - settings.keys()
         raise TypeError(f"{op.name}() needs the setting {', '.join(sorted(missing))}")
     return bound
+
+
+def _is_ours(op: Spec) -> bool:
+    """Tell whether an op is of this package. What other people's settings mean, they know themselves."""
+    return op.forward.__module__.startswith("autodiff.")
 
 
 _AXES = frozenset({"axis", "axes", "axis1", "axis2", "offset"})

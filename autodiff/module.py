@@ -74,6 +74,8 @@ class Module:
 
     def _adopt(self, name: str, value: Any) -> bool:
         """Give the parts under an attribute their scope, unless an earlier parent has; tell whether there are any."""
+        if type(value) is list and value and all([isinstance(part, Module) and part._scope for part in value]):
+            return True  # as in every call but the first
         parts = [(key, part) for key, part in _entries(name, value) if isinstance(part, Module)]
         for key, part in parts:
             if part._scope is None:
@@ -393,9 +395,7 @@ class Module:
                 problems.append(f"wrong dtype: {name} is {tensor.dtype}, given {values[name].dtype}")
         problems += [f"read-only: {name}" for name, tensor in leaves.items() if not tensor.data.flags.writeable]
         if problems:
-            raise ValueError(
-                f"state does not fit this {type(self).__name__}, nothing was loaded:\n  " + "\n  ".join(problems)
-            )
+            raise ValueError("\n  ".join([f"state does not fit {type(self).__name__}, nothing was loaded:", *problems]))
         for name, tensor in leaves.items():
             tensor.data = values[name]
         return rest

@@ -45,14 +45,14 @@ class _Flat:
         self.moments = {name: np.zeros(self.bounds[-1], dtype) for name in moments}
         self.steps = [0] * len(parameters)
         self.scratch = np.empty(min(BLOCK, self.bounds[-1]), dtype)
-        self.parts: dict[tuple[int, int], list[NDArray[Any]]] = {}  # where small parameters lie in a block
+        self.places: dict[tuple[int, int], list[tuple[NDArray[Any], ...]]] = {}  # of small parameters in a block
         tied = {i for places in overlapping([p.data for p in parameters]) for i in places}
         self.joins = [p.size <= SMALL and i not in tied for i, p in enumerate(parameters)]
         small = sum(p.size for p, joins in zip(parameters, self.joins, strict=True) if joins)
         self.joined = np.empty((2, min(BLOCK, small)), dtype)  # values and gradient of a block of small parameters
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "parts": {}}  # a copy's would be no views any more
+        return {**vars(self), "places": {}}  # a copy's would be no views any more
 
     @property
     def dtype(self) -> Any:
@@ -101,20 +101,25 @@ class _Flat:
 
     def _joined(self, first: int, last: int) -> tuple[int, int, NDArray[Any], NDArray[Any]]:
         """Copy small parameters and their gradients together."""
+        for parameter, (values, gradient) in self._places(first, last):
+            values[...] = parameter._values
+            gradient[...] = parameter._grad
         start, stop = self.bounds[first], self.bounds[last]
-        members, (values, gradient) = self.parameters[first:last], self.joined[:, : stop - start]
-        np.concatenate([parameter._values for parameter in members], axis=None, out=values)
-        np.concatenate([parameter._grad for parameter in members], axis=None, out=gradient)
-        return start, stop, values, gradient
+        return start, stop, self.joined[0, : stop - start], self.joined[1, : stop - start]
 
     def _spread(self, first: int, last: int) -> None:
         """Copy the new values of small parameters back."""
-        parts = self.parts.get((first, last))
-        if parts is None:
-            values, start = self.joined[0], self.bounds[first]
-            parts = self.parts[first, last] = [self.part(values, i, start) for i in range(first, last)]
-        for parameter, part in zip(self.parameters[first:last], parts, strict=True):
-            parameter.data[...] = part
+        for parameter, (values, _) in self._places(first, last):
+            parameter.data[...] = values
+
+    def _places(self, first: int, last: int) -> Iterator[tuple[Tensor, tuple[NDArray[Any], ...]]]:
+        """Walk small parameters with the places of their values and their gradients in a block, in their shapes."""
+        places = self.places.get((first, last))
+        if places is None:
+            start = self.bounds[first]
+            places = [tuple([self.part(row, i, start) for row in self.joined]) for i in range(first, last)]
+            self.places[first, last] = places
+        return zip(self.parameters[first:last], places, strict=True)
 
 
 def _gradient(parameter: Tensor) -> NDArray[Any]:

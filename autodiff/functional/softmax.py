@@ -375,15 +375,17 @@ def _read(
     if ignore_index is not None and not hasattr(ignore_index, "__index__"):
         raise TypeError(f"cross_entropy: ignore_index must be an integer or None, got {ignore_index!r}")
     ignored = None if ignore_index is None else given == operator.index(ignore_index)
-    if ignored is not None:
+    if ignored is not None and np.count_nonzero(ignored):
         given = np.where(ignored, 0, given)
+    else:
+        ignored = None
     if any_outside(given, shape[-1]):
         wrong = (given < 0) | (given >= shape[-1])
         where = tuple(np.argwhere(wrong)[0].tolist())
         raise ValueError(
             f"cross_entropy: the target {given[where]}{f' at position {where}' if where else ''} is not one of V = "
             f"{shape[-1]} classes: ids go from 0 to {shape[-1] - 1}"
-            + ("" if ignored is not None else "; targets to leave out need ignore_index=")
+            + ("" if ignore_index is not None else "; targets to leave out need ignore_index=")
         )
     # A copy, since a caller may write the next targets there.
     return given.astype(np.intp, copy=ignored is None), ignored
