@@ -105,7 +105,7 @@ def bind(op: Spec, settings: dict[str, Any]) -> dict[str, Any]:
 
 def _is_ours(op: Spec) -> bool:
     """Tell whether an op is of this package. What other people's settings mean, they know themselves."""
-    return op.forward.__module__.startswith("autodiff.")
+    return str(getattr(op.forward, "__module__", "")).startswith("autodiff.")
 
 
 _AXES = frozenset({"axis", "axes", "axis1", "axis2", "offset"})
