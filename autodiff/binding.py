@@ -172,8 +172,6 @@ def output(op: Spec, out: Any, place: str = "") -> NDArray[Any]:
 
 
 _UNCHANGING = frozenset({int, float, bool, str, type(None), EllipsisType, type, FunctionType, np.int64})
-
-
 _USUAL = _UNCHANGING - {str}  # of settings; text may stand for a flag
 
 

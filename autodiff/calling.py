@@ -40,10 +40,8 @@ class _OfMany(Protocol[R]):
 class Call(Generic[P, R]):
     """For arrays what the forward gives, ``R``; for tensors a tensor, or a tuple of them where ``R`` has several."""
 
-    @property
-    def __wrapped__(self) -> Callable[P, R]:
-        """The forward, as `functools` keeps it."""
-        raise NotImplementedError
+    __wrapped__: Callable[P, R]
+    """The forward, as `functools` keeps it."""
 
     @overload
     def __call__(self: Call[Concatenate[Any, S], One], x: Tensor, /, *rest: S.args, **settings: S.kwargs) -> Tensor: ...
